@@ -1,0 +1,44 @@
+# Every target does its own set-up: the first run makes .venv and installs into it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+VIDEOS ?=
+DEMO_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint format typecheck bench clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(VENV)/.installed: pyproject.toml requirements-dev.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 10) <= v < (3, 14) else f"vidload needs Python 3.10 to 3.13, but $(PYTHON) is {sys.version.split()[0]}: make PYTHON=python3.12 ...")'
+	@test "$$(uname -s)" = Linux || echo "vidload is built for Linux; on $$(uname -s) nothing is tested and workers need memfd_create"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+install: $(VENV)/.installed ## Make .venv and install vidload with its development tools
+
+demo: $(VENV)/.installed ## Train on long films with vidload and with DataLoader + decord; VIDEOS=dir takes your own
+	$(BIN)/python examples/demo.py --out build/demo $(if $(VIDEOS),--videos "$(VIDEOS)") $(DEMO_ARGS)
+
+test: $(VENV)/.installed ## Run all tests
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed ## Check style and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.installed ## Fix style and format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+typecheck: $(VENV)/.installed ## Check types (mypy --strict)
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed ## Run all benchmarks and print their ratios
+	$(BIN)/python benchmarks/run_all.py
+
+clean: ## Remove .venv and everything built
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
