@@ -1,0 +1,1 @@
+"""Tests of vidload; the folders mirror the package's."""
