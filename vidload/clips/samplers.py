@@ -285,12 +285,14 @@ class SparseFrames:
         within = np.array([uniform() for _ in parts]) if self.jitter else np.full(self.num_frames, 0.5)
         if self.by == "time":
             return shown_at(video, (parts + within) * (video.duration / self.num_frames))
-        if not self.jitter:
-            middles: Int64 = (2 * parts + 1) * video.num_frames // (2 * self.num_frames)
-            return middles
-        first = parts * video.num_frames // self.num_frames
-        after = (parts + 1) * video.num_frames // self.num_frames
-        return first + (within * (after - first)).astype(np.int64)
+        chosen: Int64
+        if self.jitter:
+            first = parts * video.num_frames // self.num_frames
+            after = (parts + 1) * video.num_frames // self.num_frames
+            chosen = first + (within * (after - first)).astype(np.int64)
+        else:
+            chosen = (2 * parts + 1) * video.num_frames // (2 * self.num_frames)
+        return chosen
 
     @property
     def _needs(self) -> str:

@@ -88,5 +88,5 @@ class Schedule:
         stop = min(start + self.batch_size, self.num_samples)
         if not self.shuffle:
             return np.arange(start, stop, dtype=np.int64)
-        order: npt.NDArray[np.int64] = _permutation(self.seed, epoch, self.num_samples)
-        return order[start:stop].copy()
+        batch: npt.NDArray[np.int64] = _permutation(self.seed, epoch, self.num_samples)[start:stop].copy()
+        return batch
