@@ -20,8 +20,8 @@ __all__ = [
     "StaleIndexError",
     "StrictIndexError",
     "UnreadableVideoError",
-    "VidloadError",
     "VideoTooShortError",
+    "VidloadError",
     "WorkerError",
 ]
 

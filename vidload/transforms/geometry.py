@@ -55,7 +55,7 @@ class Geometry(Protocol):
 
 
 def _check_size(name: str, size: int | tuple[int, int]) -> tuple[int, int]:
-    pair = (size, size) if isinstance(size, int) else tuple(size)
+    pair = (size, size) if isinstance(size, int) else size
     if len(pair) != 2 or not all(isinstance(side, int) and 1 <= side <= MAX_SIZE for side in pair):
         raise ArgumentError(f"{name}={size!r}: give a side, or (height, width), of 1 to {MAX_SIZE} pixels")
     return pair[0], pair[1]
@@ -214,7 +214,7 @@ def make_geometry(size: int | tuple[int, int] | Geometry | None) -> Geometry:
     if size is None:
         return NativeSize()
     if isinstance(size, (int, tuple, list)):
-        return CenterCrop(size if isinstance(size, int) else tuple(size))
+        return CenterCrop(_check_size("size", size))
     if hasattr(size, "plan") and hasattr(size, "output_size"):
         return size
     raise ArgumentError(

@@ -1,0 +1,111 @@
+"""Which packets no other frame refers to, read from their first bytes.
+
+Dropping such a packet changes no pixel of any other frame. Only what a specification states is used:
+
+- H.264 (ITU-T H.264, 7.4.1): a picture whose slices all have ``nal_ref_idc`` 0 is no reference.
+- HEVC (ITU-T H.265, table 7-1): a sub-layer non-reference picture (even ``nal_unit_type`` below 16) may still be
+  referred to from a higher temporal sub-layer; only those of the highest sub-layer in the film are disposable.
+- MPEG-4 part 2 (ISO/IEC 14496-2, 6.3.5) and MPEG-2 (ITU-T H.262, 6.3.9): B pictures are no reference.
+
+For every other codec nothing is claimed beyond what the container says of a packet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+__all__ = ["PacketRole", "packet_role"]
+
+
+class PacketRole(NamedTuple):
+    """What a packet says of itself.
+
+    Attributes:
+        layer: Temporal sub-layer, 0 for codecs without.
+        reference: Whether a frame of the same sub-layer may refer to it.
+    """
+
+    layer: int
+    reference: bool
+
+
+_REFERENCE = PacketRole(0, True)
+_NO_REFERENCE = PacketRole(0, False)
+
+
+def packet_role(codec: str, extradata: bytes | None) -> Callable[[bytes], PacketRole] | None:
+    """A function that reads a packet's role from its bytes, or None where the codec's packets don't say.
+
+    A packet is disposable if it is no reference and its layer is the highest of all packets in the film.
+
+    Args:
+        codec: Name of the codec, as libavcodec names it.
+        extradata: The codec's configuration record; decides how NAL units are delimited.
+    """
+    if codec == "h264":
+        return _nal_role(_h264_unit, extradata, length_size_at=4)
+    if codec == "hevc":
+        return _nal_role(_hevc_unit, extradata, length_size_at=21)
+    if codec == "mpeg4":  # vop_coding_type, the two bits after the VOP start code: 2 is B
+        return lambda data: _picture_role(data, b"\x00\x00\x01\xb6", lambda at: data[at] >> 6 == 2)
+    if codec in ("mpeg1video", "mpeg2video"):  # picture_coding_type, three bits after ten of temporal_reference: 3 is B
+        return lambda data: _picture_role(data, b"\x00\x00\x01\x00", lambda at: data[at + 1] >> 3 & 7 == 3)
+    return None
+
+
+def _h264_unit(data: bytes, at: int) -> PacketRole | None:
+    if not 1 <= data[at] & 31 <= 5:
+        return None  # parameter sets, SEI and the like
+    return _REFERENCE if data[at] >> 5 & 3 else _NO_REFERENCE
+
+
+def _hevc_unit(data: bytes, at: int) -> PacketRole | None:
+    kind = data[at] >> 1 & 63
+    if kind > 31:
+        return None
+    return PacketRole(max((data[at + 1] & 7) - 1, 0), kind > 15 or kind & 1 == 1)
+
+
+def _nal_role(
+    unit: Callable[[bytes, int], PacketRole | None], extradata: bytes | None, length_size_at: int
+) -> Callable[[bytes], PacketRole]:
+    # A configuration record (avcC, hvcC) starts with its version, 1; anything else is a byte stream with start codes.
+    length_size = 0
+    if extradata and extradata[0] == 1 and len(extradata) > length_size_at:
+        length_size = (extradata[length_size_at] & 3) + 1
+
+    def role(data: bytes) -> PacketRole:
+        layer, reference, slices = 0, False, 0
+        for at in _length_prefixed(data, length_size) if length_size else _after_start_codes(data):
+            this = unit(data, at)
+            if this is not None:
+                slices += 1
+                layer, reference = max(layer, this.layer), reference or this.reference
+        return PacketRole(layer, reference or not slices)
+
+    return role
+
+
+def _length_prefixed(data: bytes, length_size: int) -> Iterator[int]:
+    at = 0
+    while at + length_size + 1 < len(data):
+        yield at + length_size
+        at += length_size + int.from_bytes(data[at : at + length_size], "big")
+
+
+def _after_start_codes(data: bytes) -> Iterator[int]:
+    at = data.find(b"\x00\x00\x01")
+    while 0 <= at < len(data) - 4:
+        yield at + 3
+        at = data.find(b"\x00\x00\x01", at + 3)
+
+
+def _picture_role(data: bytes, start_code: bytes, is_b: Callable[[int], bool]) -> PacketRole:
+    at, found = data.find(start_code), False
+    while 0 <= at < len(data) - len(start_code) - 1:
+        found = True
+        if not is_b(at + len(start_code)):
+            return _REFERENCE
+        at = data.find(start_code, at + len(start_code))
+    return _NO_REFERENCE if found else _REFERENCE
