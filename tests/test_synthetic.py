@@ -9,9 +9,9 @@ import av
 import numpy as np
 import pytest
 
-from tests.films import FILMS, Film, FilmFolder
+from tests.films import FILMS, FILMS_BY_NAME, Film, FilmFolder
 from vidload.errors import ArgumentError
-from vidload.synthetic import make_frame, read_number, write_film
+from vidload.synthetic import loop_film, make_frame, read_number, write_film
 
 NUMBERS = [0, 1, 2, 3, 255, 256, 300, 4095, 4096, 21845, 43690, 65534, 65535]
 SIZES = [(256, 128), (128, 256), (640, 360), (64, 32), (16, 16), (131, 77)]
@@ -131,6 +131,16 @@ def test_looks_differ(tmp_path: Path) -> None:
     assert np.abs(first - second).mean() > 5
 
 
+@pytest.mark.parametrize("name", ["h264_bframes", "h264_variable", "hevc", "vp9", "mpeg4"])
+def test_a_looped_film_repeats_frames_and_their_times(name: str, film_file: FilmFolder, tmp_path: Path) -> None:
+    film = FILMS_BY_NAME[name]
+    frames = decode(loop_film(film_file(name), tmp_path / f"long{film.suffix}", 3))
+    assert [read_number(frame.to_ndarray(format="rgb24")) for frame in frames] == 3 * film.numbers
+    times = np.array([frame.time for frame in frames]).reshape(3, -1)
+    np.testing.assert_allclose(times - times[:, :1], np.stack([film.pts] * 3), atol=1e-9)
+    assert (np.diff(times.ravel()) > 0).all()
+
+
 def test_writing_prints_nothing(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from vidload.synthetic import ENCODERS, write_film\n"
@@ -157,6 +167,11 @@ def test_impossible_films_are_refused(arguments: dict, named: str, tmp_path: Pat
     with pytest.raises(ArgumentError, match=named):
         write_film(tmp_path / "film.mp4", **arguments)
     assert not list(tmp_path.iterdir())
+
+
+def test_looping_less_than_once_is_refused(film_file: FilmFolder, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="times=0"):
+        loop_film(film_file("h264_bframes"), tmp_path / "long.mp4", 0)
 
 
 def test_a_number_of_17_bits_is_refused() -> None:

@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from vidload.errors import ArgumentError
 
-__all__ = ["make_frame", "read_number", "write_film"]
+__all__ = ["loop_film", "make_frame", "read_number", "write_film"]
 
 Frame = npt.NDArray[np.uint8]
 
@@ -224,6 +224,41 @@ def write_film(
             frame.pict_type = av.video.frame.PictureType.NONE
             container.mux(stream.encode(frame))
         container.mux(stream.encode())
+    return path
+
+
+def loop_film(source: str | Path, path: str | Path, times: int) -> Path:
+    """Write a long film by repeating a short one's packets, without encoding anything again.
+
+    Args:
+        source: Film that starts with a keyframe and has no open GOP at its start, as `write_film` makes them.
+        path: File to write; the suffix chooses the container.
+        times: How often `source` is repeated.
+
+    Returns:
+        The path written.
+
+    Raises:
+        ArgumentError: If `times` is below 1.
+    """
+    if times < 1:
+        raise ArgumentError(f"times={times!r}: repeat a film at least once")
+    path = Path(path)
+    with av.open(str(source)) as short, av.open(str(path), "w", options={"fflags": "bitexact"}) as long:
+        stream = short.streams.video[0]
+        copy = long.add_stream_from_template(stream)
+        packets = [packet for packet in short.demux(stream) if packet.size and packet.pts is not None]
+        starts = [int(packet.pts or 0) for packet in packets]
+        length = max(start + int(packet.duration or 0) for start, packet in zip(starts, packets, strict=True)) - min(
+            starts
+        )
+        for turn in range(times):
+            for packet in packets:
+                repeated = av.Packet(bytes(packet))
+                repeated.stream, repeated.time_base, repeated.duration = copy, packet.time_base, packet.duration
+                repeated.pts, repeated.is_keyframe = int(packet.pts or 0) + turn * length, packet.is_keyframe
+                repeated.dts = None if packet.dts is None else packet.dts + turn * length
+                long.mux(repeated)
     return path
 
 
