@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from vidload.errors import ArgumentError
 
@@ -54,9 +54,10 @@ class Geometry(Protocol):
         ...
 
 
-def _check_size(name: str, size: int | tuple[int, int]) -> tuple[int, int]:
-    pair = (size, size) if isinstance(size, int) else size
-    if len(pair) != 2 or not all(isinstance(side, int) and 1 <= side <= MAX_SIZE for side in pair):
+def _check_size(name: str, size: Any) -> tuple[int, int]:
+    pair = size if isinstance(size, (tuple, list)) else (size, size)
+    whole = all(isinstance(side, int) and not isinstance(side, bool) for side in pair)
+    if len(pair) != 2 or not whole or not all(1 <= side <= MAX_SIZE for side in pair):
         raise ArgumentError(f"{name}={size!r}: give a side, or (height, width), of 1 to {MAX_SIZE} pixels")
     return pair[0], pair[1]
 
@@ -115,7 +116,8 @@ class CenterCrop:
 
     def __post_init__(self) -> None:
         out_height, out_width = _check_size("CenterCrop size", self.size)
-        if self.resize is not None and not max(out_height, out_width) <= self.resize <= MAX_SIZE:
+        whole = isinstance(self.resize, int) and not isinstance(self.resize, bool)
+        if self.resize is not None and not (whole and max(out_height, out_width) <= self.resize <= MAX_SIZE):
             raise ArgumentError(
                 f"CenterCrop resize={self.resize!r}: the short side has to cover size={self.size!r} "
                 f"and be at most {MAX_SIZE} pixels"
@@ -131,12 +133,17 @@ class CenterCrop:
         """Scale the whole picture, then cut its centre."""
         out_height, out_width = self.output_size
         flip = uniform() < self.flip
-        scale = max(out_width / width, out_height / height)
+        # The scale is a fraction, so that one side comes out exactly; the other is cut down to whole pixels, and half
+        # a pixel beside the centre rounds to even, both as in torchvision.
         if self.resize is not None:
-            scale = self.resize / min(width, height)
-        scaled_width = min(max(round(width * scale), out_width), MAX_SIZE)
-        scaled_height = min(max(round(height * scale), out_height), MAX_SIZE)
-        x, y = (scaled_width - out_width) // 2, (scaled_height - out_height) // 2
+            scaled, side = self.resize, min(width, height)
+        elif out_width * height >= out_height * width:
+            scaled, side = out_width, width
+        else:
+            scaled, side = out_height, height
+        scaled_width = min(width * scaled // side, MAX_SIZE)
+        scaled_height = min(height * scaled // side, MAX_SIZE)
+        x, y = round((scaled_width - out_width) / 2), round((scaled_height - out_height) / 2)
         return Placement((0, 0, width, height), (scaled_width, scaled_height), (x, y, out_width, out_height), flip)
 
 
@@ -161,9 +168,9 @@ class RandomResizedCrop:
 
     def __post_init__(self) -> None:
         _check_size("RandomResizedCrop size", self.size)
-        if not 0 < self.scale[0] <= self.scale[1] <= 1:
+        if not _is_range(self.scale, 1):
             raise ArgumentError(f"RandomResizedCrop scale={self.scale!r}: give (smallest, largest) within 0 to 1")
-        if not 0 < self.ratio[0] <= self.ratio[1]:
+        if not _is_range(self.ratio, math.inf):
             raise ArgumentError(f"RandomResizedCrop ratio={self.ratio!r}: give (smallest, largest), both above 0")
         _check_probability("RandomResizedCrop flip", self.flip)
 
@@ -178,7 +185,8 @@ class RandomResizedCrop:
         flip = uniform() < self.flip
         x, y, crop_width, crop_height = self._draw(width, height, uniform)
         # Even edges, so that a crop in YUV 4:2:0 is the same as one in RGB.
-        crop = (x & ~1, y & ~1, _even(crop_width, width), _even(crop_height, height))
+        crop_width, crop_height = _even(crop_width, width), _even(crop_height, height)
+        crop = (min(x, width - crop_width) & ~1, min(y, height - crop_height) & ~1, crop_width, crop_height)
         return Placement(crop, (out_width, out_height), (0, 0, out_width, out_height), flip)
 
     def _draw(self, width: int, height: int, uniform: Uniform) -> tuple[int, int, int, int]:
@@ -200,8 +208,15 @@ def _even(length: int, limit: int) -> int:
     return length if length == limit else max(length & ~1, min(2, limit))
 
 
-def _check_probability(name: str, value: float) -> None:
-    if not 0 <= value <= 1:
+def _is_range(pair: Any, largest: float) -> bool:
+    """Whether it is (smallest, largest), both above 0 and finite."""
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not all(isinstance(end, (int, float)) for end in pair):
+        return False
+    return bool(0 < pair[0] <= pair[1] <= largest) and math.isfinite(pair[1])
+
+
+def _check_probability(name: str, value: Any) -> None:
+    if not isinstance(value, (int, float)) or not 0 <= value <= 1:
         raise ArgumentError(f"{name}={value!r}: give a probability within 0 to 1")
 
 
