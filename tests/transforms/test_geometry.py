@@ -164,8 +164,8 @@ def test_random_resized_crop_spreads_over_areas_aspects_and_places() -> None:
     aspects = [p.crop[2] / p.crop[3] for p in placements]
     assert 0.74 < min(aspects) < 0.76
     assert 1.3 < max(aspects) < 1.35
-    assert min(p.crop[0] for p in placements) == 0
-    assert max(p.crop[0] + p.crop[2] for p in placements) == 1920
+    assert min(p.crop[0] for p in placements) <= 10
+    assert max(p.crop[0] + p.crop[2] for p in placements) >= 1910
     assert abs(sum(p.flip for p in placements) / 4000 - 0.25) < 4 * math.sqrt(0.25 * 0.75 / 4000)
 
 
