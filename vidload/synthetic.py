@@ -296,16 +296,15 @@ def _texture(width: int, height: int, look: int) -> Iterator[npt.NDArray[np.int1
     tile = np.round(waves / np.abs(waves).max() * SWING * (1 - grain_share)).astype(np.int16)
     grain = np.round(random.uniform(-1, 1, (period, period, 3)) * SWING * grain_share).astype(np.int16)
     angle = random.uniform(0, 2 * np.pi)
-    rows, columns = np.arange(height)[:, None], np.arange(width)[None, :]
-    step = 0
-    while True:
-        down, right = round(3 * step * np.sin(angle)), round(3 * step * np.cos(angle))
+    # Repeated as far as a picture reaches, so that each frame is a plain slice.
+    tile, grain = (np.pad(plane, ((0, height), (0, width), (0, 0)), "wrap") for plane in (tile, grain))
+    for step in itertools.count():
+        down, right = -round(3 * step * np.sin(angle)) % period, -round(3 * step * np.cos(angle)) % period
         grain_down, grain_right = random.integers(0, period, 2)
         yield (
-            tile[(rows - down) % period, (columns - right) % period]
-            + grain[(rows + grain_down) % period, (columns + grain_right) % period]
+            tile[down : down + height, right : right + width]
+            + grain[grain_down : grain_down + height, grain_right : grain_right + width]
         )
-        step += 1
 
 
 def _check_number(name: str, number: int) -> None:
