@@ -1,0 +1,137 @@
+"""From a configuration file to the loader it describes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from vidload.clips.samplers import ClipSampler, DenseClips, RandomClips, SparseFrames, UniformClips
+from vidload.config.document import read_document
+from vidload.config.models import Config, Settings
+from vidload.config.overrides import apply_overrides
+from vidload.config.problems import describe_problems, key_name
+from vidload.errors import ArgumentError, ConfigError
+from vidload.transforms.geometry import CenterCrop, Geometry, RandomResizedCrop, Resize
+
+if TYPE_CHECKING:
+    from vidload.loader.loader import VideoLoader
+
+__all__ = ["build_loader", "from_config", "load_config"]
+
+_KINDS: dict[str, Callable[..., Any]] = {
+    "random": RandomClips,
+    "uniform": UniformClips,
+    "dense": DenseClips,
+    "sparse": SparseFrames,
+    "resize": Resize,
+    "center_crop": CenterCrop,
+    "random_resized_crop": RandomResizedCrop,
+}
+
+
+def load_config(path: str | os.PathLike[str], overrides: Mapping[str, Any] | None = None) -> Config:
+    """Read and check a configuration file.
+
+    Args:
+        path: A YAML file.
+        overrides: Values that go before the file's; see `from_config`.
+
+    Returns:
+        The configuration; its index path is absolute.
+
+    Raises:
+        ConfigError: If the file can't be read, a key doesn't exist or a value can't work; one line for each problem.
+    """
+    document = read_document(path)
+    values, overridden = apply_overrides(document.values, overrides or {})
+    for section in Config.model_fields:
+        if section in values and values[section] is None:
+            values[section] = {}
+    try:
+        config = Config.model_validate(values)
+    except ValidationError as error:
+        lines = []
+        for key, problem in describe_problems(error):
+            own = any(key[: len(name)] == name for name in overridden)
+            where = f"{document.path}, overridden" if own else document.place(key)
+            lines.append(f"{where}: {key_name(key)}: {problem}")
+        raise ConfigError("\n".join(lines)) from error
+    for name in ("clips", "size"):
+        with _naming(f"{document.place(('dataset', name))}: dataset.{name}"):
+            _as_argument(getattr(config.dataset, name))
+    folder = os.curdir if ("dataset", "index") in overridden else os.path.dirname(document.path)
+    index = os.path.abspath(os.path.join(folder, os.path.expanduser(config.dataset.index)))
+    return config.model_copy(update={"dataset": config.dataset.model_copy(update={"index": index})})
+
+
+def from_config(
+    path: str | os.PathLike[str],
+    *,
+    transform: Callable[..., Any] | None = None,
+    collate_fn: Callable[..., Any] | None = None,
+    trace: Callable[..., Any] | None = None,
+    **overrides: Any,
+) -> VideoLoader:
+    """Make the loader that a configuration file describes.
+
+    Args:
+        path: A YAML file; see docs/configs.md. A relative index path in it counts from the file's folder.
+        transform: As in `vidload.ClipDataset`; a file can't hold a function.
+        collate_fn: As in `vidload.VideoLoader`.
+        trace: As in `vidload.VideoLoader`.
+        **overrides: Values that go before the file's, as a YAML file would give them: by the argument's name
+            (``num_workers=4``; one that data set and loader both have, as ``seed``, is set in both), or by the full key
+            (``**{"loader.num_workers": 4, "dataset.clips.stride": 2}``). An index path given here counts from the
+            current folder.
+
+    Raises:
+        ConfigError: If the file can't be read, a key doesn't exist or a value can't work.
+        IndexFormatError: If the index isn't one.
+    """
+    config = load_config(path, overrides)
+    return build_loader(config, path, transform=transform, collate_fn=collate_fn, trace=trace)
+
+
+def build_loader(config: Config, path: str | os.PathLike[str], **functions: Callable[..., Any] | None) -> VideoLoader:
+    """Make the loader that a configuration describes.
+
+    Args:
+        config: As `load_config` gives it.
+        path: The file it comes from, for messages.
+        **functions: `transform`, `collate_fn` and `trace`, as in `from_config`; None is none.
+
+    Raises:
+        ConfigError: If a value can't work.
+        IndexFormatError: If the index isn't one.
+    """
+    from vidload.dataset import ClipDataset
+    from vidload.loader.loader import VideoLoader
+
+    given = {name: function for name, function in functions.items() if function is not None}
+    transform = {"transform": given.pop("transform")} if "transform" in given else {}
+    arguments = {name: _as_argument(value) for name, value in config.dataset.given().items()}
+    with _naming(f"{os.fspath(path)}: dataset"):
+        dataset = ClipDataset(**arguments, **transform)
+    with _naming(f"{os.fspath(path)}: loader"):
+        return VideoLoader(dataset, **config.loader.given(), **given)
+
+
+def _as_argument(value: Any) -> ClipSampler | Geometry | Any:
+    """What a class takes in place of a configuration's value."""
+    if isinstance(value, Settings):
+        arguments = {name: _as_argument(item) for name, item in value.given().items()}
+        return _KINDS[value.type](**arguments)  # type: ignore[attr-defined]
+    return tuple(value) if isinstance(value, list) else value
+
+
+@contextmanager
+def _naming(where: str) -> Iterator[None]:
+    """Say where in the configuration an argument stands that a class refuses."""
+    try:
+        yield
+    except ArgumentError as error:
+        raise ConfigError(f"{where}: {error}") from error
