@@ -46,13 +46,11 @@ def read_csv(file: str) -> Rows:
     try:
         with open(file, encoding="utf-8-sig", newline="") as opened:
             names = next(csv.reader(opened), [])
-        table = pyarrow.csv.read_csv(
-            file,
-            parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
-            convert_options=pyarrow.csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.large_string()), null_values=[""], strings_can_be_null=True
-            ),
+        parse = pyarrow.csv.ParseOptions(newlines_in_values=True)
+        convert = pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.large_string()), null_values=[""], strings_can_be_null=True
         )
+        table = pyarrow.csv.read_csv(file, parse_options=parse, convert_options=convert) if any(names) else pa.table({})
     except (OSError, UnicodeDecodeError, csv.Error, pa.ArrowInvalid) as error:
         raise _unreadable(file, "a CSV file in UTF-8, with commas and a header", error) from None
     columns = {name: column if name == "path" else _typed(column) for name, column in _distinct(file, table).items()}
