@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import vidload
-from vidload.cli import config, run
+from vidload.cli import config, index, inspect, run
 from vidload.errors import VidloadError
 
 __all__ = ["app", "main"]
@@ -22,6 +22,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command("index")(index.command)
+app.command("inspect")(inspect.command)
 app.command("run")(run.command)
 app.add_typer(config.app, name="config")
 

@@ -9,28 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from vidload.clips.samplers import ClipSampler, DenseClips, RandomClips, SparseFrames, UniformClips
 from vidload.config.document import read_document
-from vidload.config.models import Config, Settings
+from vidload.config.models import Config
 from vidload.config.overrides import apply_overrides
 from vidload.config.problems import describe_problems, key_name
+from vidload.config.values import argument_of
 from vidload.errors import ArgumentError, ConfigError
-from vidload.transforms.geometry import CenterCrop, Geometry, RandomResizedCrop, Resize
+from vidload.transforms.geometry import make_geometry
 
 if TYPE_CHECKING:
     from vidload.loader.loader import VideoLoader
 
 __all__ = ["build_loader", "from_config", "load_config"]
-
-_KINDS: dict[str, Callable[..., Any]] = {
-    "random": RandomClips,
-    "uniform": UniformClips,
-    "dense": DenseClips,
-    "sparse": SparseFrames,
-    "resize": Resize,
-    "center_crop": CenterCrop,
-    "random_resized_crop": RandomResizedCrop,
-}
 
 
 def load_config(path: str | os.PathLike[str], overrides: Mapping[str, Any] | None = None) -> Config:
@@ -62,7 +52,9 @@ def load_config(path: str | os.PathLike[str], overrides: Mapping[str, Any] | Non
         raise ConfigError("\n".join(lines)) from error
     for name in ("clips", "size"):
         with _naming(f"{document.place(('dataset', name))}: dataset.{name}"):
-            _as_argument(getattr(config.dataset, name))
+            value = argument_of(getattr(config.dataset, name))
+            if name == "size":
+                make_geometry(value)
     folder = os.curdir if ("dataset", "index") in overridden else os.path.dirname(document.path)
     index = os.path.abspath(os.path.join(folder, os.path.expanduser(config.dataset.index)))
     return config.model_copy(update={"dataset": config.dataset.model_copy(update={"index": index})})
@@ -113,19 +105,11 @@ def build_loader(config: Config, path: str | os.PathLike[str], **functions: Call
 
     given = {name: function for name, function in functions.items() if function is not None}
     transform = {"transform": given.pop("transform")} if "transform" in given else {}
-    arguments = {name: _as_argument(value) for name, value in config.dataset.given().items()}
+    arguments = {name: argument_of(value) for name, value in config.dataset.given().items()}
     with _naming(f"{os.fspath(path)}: dataset"):
         dataset = ClipDataset(**arguments, **transform)
     with _naming(f"{os.fspath(path)}: loader"):
         return VideoLoader(dataset, **config.loader.given(), **given)
-
-
-def _as_argument(value: Any) -> ClipSampler | Geometry | Any:
-    """What a class takes in place of a configuration's value."""
-    if isinstance(value, Settings):
-        arguments = {name: _as_argument(item) for name, item in value.given().items()}
-        return _KINDS[value.type](**arguments)  # type: ignore[attr-defined]
-    return tuple(value) if isinstance(value, list) else value
 
 
 @contextmanager

@@ -1,0 +1,69 @@
+"""Keys are the arguments of the classes they configure, and reach them."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vidload.clips.samplers import DenseClips, RandomClips, SparseFrames, UniformClips
+from vidload.config.load import load_config
+from vidload.config.models import CLIPS, SIZES, DatasetConfig, LoaderConfig
+from vidload.config.values import argument_of
+from vidload.transforms.geometry import CenterCrop, RandomResizedCrop, Resize
+
+CLASSES = {
+    "random": RandomClips,
+    "uniform": UniformClips,
+    "dense": DenseClips,
+    "sparse": SparseFrames,
+    "resize": Resize,
+    "center_crop": CenterCrop,
+    "random_resized_crop": RandomResizedCrop,
+}
+
+
+def arguments(target: Any) -> set[str]:
+    return set(inspect.signature(target).parameters)
+
+
+@pytest.mark.parametrize("kind", [*CLIPS, *SIZES])
+def test_keys_of_a_kind_are_its_arguments(kind: str) -> None:
+    assert set((CLIPS | SIZES)[kind].model_fields) - {"type"} == arguments(CLASSES[kind])
+
+
+def test_keys_of_the_sections_are_the_arguments_of_data_set_and_loader() -> None:
+    from vidload.dataset import ClipDataset
+    from vidload.loader.loader import VideoLoader
+
+    assert set(DatasetConfig.model_fields) == arguments(ClipDataset) - {"transform"}
+    assert set(LoaderConfig.model_fields) == arguments(VideoLoader) - {"dataset", "collate_fn", "trace"}
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("clips: {type: random}", RandomClips()),
+        ("clips: {type: random, num_frames: 8, fps: 6, clips_per_video: 3, short: loop}",
+         RandomClips(8, fps=6, clips_per_video=3, short="loop")),
+        ("clips: {type: uniform, stride: 2, clips_per_video: 5}", UniformClips(stride=2, clips_per_video=5)),
+        ("clips: {type: dense, hop: 8}", DenseClips(hop=8)),
+        ("clips: {type: dense, fps: 8, hop: 0.5}", DenseClips(fps=8, hop=0.5)),
+        ("clips: {type: dense, fps: 8, hop: 2}", DenseClips(fps=8, hop=2)),
+        ("clips: {type: sparse, num_frames: 4, by: time, jitter: true}", SparseFrames(4, by="time", jitter=True)),
+        ("size: null", None),
+        ("size: 112", 112),
+        ("size: [128, 171]", (128, 171)),
+        ("size: {type: resize, size: [8, 9]}", Resize((8, 9))),
+        ("size: {type: center_crop, size: 224, resize: 256, flip: 0.5}", CenterCrop(224, resize=256, flip=0.5)),
+        ("size: {type: random_resized_crop, size: 8, scale: [0.5, 1], ratio: [1, 1.5], flip: 0}",
+         RandomResizedCrop(8, (0.5, 1.0), (1.0, 1.5), 0.0)),
+    ],
+)  # fmt: skip
+def test_a_value_becomes_what_the_class_takes(tmp_path: Path, text: str, wanted: Any) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(f"dataset:\n  index: a\n  {text}\n")
+    name = text.partition(":")[0]
+    assert argument_of(load_config(path).dataset.given()[name]) == wanted
