@@ -24,14 +24,17 @@ class PacketRole(NamedTuple):
     Attributes:
         layer: Temporal sub-layer, 0 for codecs without.
         reference: Whether a frame of the same sub-layer may refer to it.
+        resets: Whether it makes a decoder forget all frames before it (an IDR picture).
     """
 
     layer: int
     reference: bool
+    resets: bool = False
 
 
 _REFERENCE = PacketRole(0, True)
 _NO_REFERENCE = PacketRole(0, False)
+_RESET = PacketRole(0, True, True)
 
 
 def packet_role(codec: str, extradata: bytes | None) -> Callable[[bytes], PacketRole] | None:
@@ -55,7 +58,10 @@ def packet_role(codec: str, extradata: bytes | None) -> Callable[[bytes], Packet
 
 
 def _h264_unit(data: bytes, at: int) -> PacketRole | None:
-    if not 1 <= data[at] & 31 <= 5:
+    kind = data[at] & 31
+    if kind == 5:
+        return _RESET
+    if not 1 <= kind <= 4:
         return None  # parameter sets, SEI and the like
     return _REFERENCE if data[at] >> 5 & 3 else _NO_REFERENCE
 
@@ -64,7 +70,7 @@ def _hevc_unit(data: bytes, at: int) -> PacketRole | None:
     kind = data[at] >> 1 & 63
     if kind > 31:
         return None
-    return PacketRole(max((data[at + 1] & 7) - 1, 0), kind > 15 or kind & 1 == 1)
+    return PacketRole(max((data[at + 1] & 7) - 1, 0), kind > 15 or kind & 1 == 1, kind in (19, 20))
 
 
 def _nal_role(
@@ -76,13 +82,14 @@ def _nal_role(
         length_size = (extradata[length_size_at] & 3) + 1
 
     def role(data: bytes) -> PacketRole:
-        layer, reference, slices = 0, False, 0
+        layer, reference, resets, slices = 0, False, False, 0
         for at in _length_prefixed(data, length_size) if length_size else _after_start_codes(data):
             this = unit(data, at)
             if this is not None:
                 slices += 1
                 layer, reference = max(layer, this.layer), reference or this.reference
-        return PacketRole(layer, reference or not slices)
+                resets = resets or this.resets
+        return PacketRole(layer, reference or not slices, resets)
 
     return role
 

@@ -21,7 +21,7 @@ from vidload.errors import NoVideoStreamError, UnreadableVideoError
 from vidload.index.frames import first_frame, frames_that_come_out
 from vidload.index.header import make_header
 from vidload.index.packets import Packets, read_packets
-from vidload.index.video import DISCARD, KEY, Video
+from vidload.index.video import DISCARD, HIDDEN, KEY, Video
 
 __all__ = ["demux_video", "open_container"]
 
@@ -77,7 +77,7 @@ def demux_video(path: str | os.PathLike[str], *, stream: int | None = None) -> V
         fps = float(chosen.average_rate or chosen.guessed_rate or 0)
         if _is_odd(container, chosen, packets):
             frame_packets = frames_that_come_out(path, chosen, packets.count)
-            packets.set_frame_times(frame_packets, fps, chosen.time_base, trust=_trusts_pts(container, packets))
+            packets.set_frames(frame_packets, fps, chosen.time_base, trust=_trusts_pts(container, packets))
         else:
             frame_packets = packets.shown()
         if not len(frame_packets):
@@ -207,4 +207,4 @@ def _is_odd(container: InputContainer, stream: VideoStream, packets: Packets) ->
     # Every frame is shown after the keyframe before its own: only leading pictures come before their own.
     gop = np.searchsorted(keys, np.arange(packets.count), side="right") - 1
     earliest = np.concatenate([key_pts[:1], key_pts[:-1]])[gop]
-    return bool(np.any((packets.pts < earliest) & ~packets.hidden & (packets.flags & DISCARD == 0)))
+    return bool(np.any((packets.pts < earliest) & (packets.flags & (DISCARD | HIDDEN) == 0)))

@@ -56,7 +56,7 @@ def _rotation(frame: VideoFrame) -> Rotation:
     side_data = frame.side_data.get("DISPLAYMATRIX")
     if side_data is None:
         return Rotation(0, False)
-    a, b, _, c, d = np.sign(np.frombuffer(cast("Buffer", side_data), np.int32)[:5]).tolist()
+    a, b, _, c, d = np.sign(np.frombuffer(memoryview(cast("Buffer", side_data)), np.int32)[:5]).tolist()
     mirrored = a * d - b * c < 0
     if mirrored:  # the columns of the matrix with the mirroring taken out
         a, b = -a, -b

@@ -20,8 +20,8 @@ __all__ = ["make_header", "open_header"]
 
 # mp4 first, as all that reads slices reads it. Byte streams stay byte streams only in NUT.
 _FORMATS = ("mp4", "mov", "matroska", "nut")
-# Most demuxers open no file without packets; this one is never decoded. VP9's muxers look into packets and want a frame:
-# this one shows frame 0 again.
+# Most demuxers open no file without packets; this one is never decoded. VP9's muxers look into packets and want a
+# frame: this one shows frame 0 again.
 _STUB_PACKETS = {"vp9": b"\x88"}
 _STUB_PACKET = b"\0"
 

@@ -12,7 +12,7 @@ from av.video.stream import VideoStream
 
 from vidload.errors import NoVideoStreamError
 from vidload.index.bitstream import packet_role
-from vidload.index.video import DISCARD, DISPOSABLE, KEY, IntArray
+from vidload.index.video import DISCARD, DISPOSABLE, HIDDEN, KEY, IntArray
 
 __all__ = ["NO_TIMESTAMP", "Packets", "read_packets"]
 
@@ -33,21 +33,24 @@ class Packets:
     size: IntArray
     flags: IntArray
     duration: IntArray
-    hidden: IntArray
     pts_stated: bool
     offsets_exact: bool
 
     @property
     def count(self) -> int:
+        """How many packets there are."""
         return len(self.pts)
 
     def shown(self) -> IntArray:
         """Packets that give a frame, in the order of presentation."""
-        shown = np.flatnonzero((self.flags & DISCARD == 0) & ~self.hidden)
+        shown = np.flatnonzero(self.flags & (DISCARD | HIDDEN) == 0)
         return shown[np.argsort(self.pts[shown], kind="stable")].astype(np.int32)
 
-    def set_frame_times(self, frame_packets: IntArray, fps: float, time_base: Fraction | None, *, trust: bool) -> None:
-        """Give every frame a time that never goes backward, and every other packet one that isn't before its key's."""
+    def set_frames(self, frame_packets: IntArray, fps: float, time_base: Fraction | None, *, trust: bool) -> None:
+        """Take the frames as found by decoding: give each a time that never goes backward, and mark all other packets.
+
+        Packets without a frame get their keyframe's time, so that they aren't taken for leading pictures.
+        """
         if trust:
             times = np.maximum.accumulate(self.pts[frame_packets])
         else:
@@ -62,6 +65,9 @@ class Packets:
             else:
                 pts[packet] = key_time
         self.pts = pts
+        silent = np.ones(self.count, bool)
+        silent[frame_packets] = False
+        self.flags = np.where(silent & (self.flags & DISCARD == 0), self.flags | HIDDEN, self.flags).astype(np.uint8)
 
 
 def read_packets(path: str, container: InputContainer, stream: VideoStream) -> Packets:
@@ -72,7 +78,7 @@ def read_packets(path: str, container: InputContainer, stream: VideoStream) -> P
     """
     codec = stream.codec_context.codec.canonical_name
     role = packet_role(codec, stream.codec_context.extradata)
-    rows: list[tuple[int, int, int, int, int, int, bool]] = []
+    rows: list[tuple[int, int, int, int, int, int]] = []
     layers: list[int] = []
     stated, exact = True, True
     with open(path, "rb", buffering=0) as file:
@@ -100,16 +106,16 @@ def read_packets(path: str, container: InputContainer, stream: VideoStream) -> P
             if pts is None:
                 stated, pts = False, NO_TIMESTAMP
             dts = packet.dts if packet.dts is not None else NO_TIMESTAMP
-            # VP8 (RFC 6386, 9.1): bit 4 of a packet's first byte is show_frame.
-            hidden = codec == "vp8" and not data[0] >> 4 & 1
-            rows.append((pts, dts, pos, size, flags | (layer + 1) << 3, packet.duration or 0, hidden))
+            if codec == "vp8" and not data[0] >> 4 & 1:  # show_frame (RFC 6386, 9.1)
+                flags |= HIDDEN
+            rows.append((pts, dts, pos, size, flags | (layer + 1) << 4, packet.duration or 0))
     if not rows:
         raise NoVideoStreamError(f"{path}: its video stream holds no packet")
     columns = [np.array(column) for column in zip(*rows, strict=True)]
     flags_and_layers = columns[4]
     # Only a picture of the highest sub-layer is referred to by nobody.
-    disposable = flags_and_layers >> 3 == (max(layers) if layers else 0) + 1
-    flags_only = flags_and_layers & 7
+    disposable = flags_and_layers >> 4 == (max(layers) if layers else 0) + 1
+    flags_only = flags_and_layers & 15
     return Packets(
         pts=columns[0].astype(np.int64),
         dts=columns[1].astype(np.int64),
@@ -117,7 +123,6 @@ def read_packets(path: str, container: InputContainer, stream: VideoStream) -> P
         size=columns[3].astype(np.int32),
         flags=(flags_only | np.where(disposable & (flags_only & KEY == 0), DISPOSABLE, 0)).astype(np.uint8),
         duration=columns[5].astype(np.int64),
-        hidden=columns[6].astype(bool),
         pts_stated=stated,
         offsets_exact=exact,
     )

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["DISCARD", "DISPOSABLE", "KEY", "IntArray", "Video"]
+__all__ = ["DISCARD", "DISPOSABLE", "HIDDEN", "KEY", "IntArray", "Video"]
 
 IntArray = npt.NDArray[np.integer[Any]]
 
@@ -20,6 +20,8 @@ DISCARD = 2
 """Packet flag: decoded but never shown (hidden by an edit list)."""
 DISPOSABLE = 4
 """Packet flag: no other frame refers to this one, so it may be left out where it isn't wanted itself."""
+HIDDEN = 8
+"""Packet flag: needed for decoding, but no frame comes out of it (an alternate reference frame of VP8, say)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class Video:
         packet_dts: int64[packets], ticks, as demuxed; the lowest int64 where the container states none.
         packet_pos: int64[packets], byte offset in the file, -1 where unknown.
         packet_size: int32[packets], bytes.
-        packet_flags: uint8[packets], of `KEY`, `DISCARD` and `DISPOSABLE`.
+        packet_flags: uint8[packets], of `KEY`, `DISCARD`, `DISPOSABLE` and `HIDDEN`.
         frame_packets: int32[frames], the packet that each frame comes out of, in the order frames are shown.
         label: The class number, -1 where there is none.
         extra: Further columns of the list the index was built from.

@@ -1,0 +1,149 @@
+"""Choosing a backend for a film, and decoding a clip with it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from vidload.decode.protocol import Decoder, Frames
+from vidload.decode.source import read_slice
+from vidload.errors import ArgumentError, DecodeError
+from vidload.index.video import HIDDEN, IntArray, Video
+from vidload.transforms.geometry import Placement
+
+__all__ = ["Backends", "DecodeTimes", "DecoderName", "check_decoder"]
+
+DecoderName = Literal["auto", "decord", "pyav"]
+
+_EARLIER_KEYFRAMES = (0, 1, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeTimes:
+    """When a clip was read and decoded, in seconds of `time.monotonic`."""
+
+    started: float
+    read: float
+    decoded: float
+
+
+def check_decoder(decoder: str) -> None:
+    """Refuse a decoder that doesn't exist.
+
+    Raises:
+        ArgumentError: If it doesn't.
+    """
+    if decoder not in get_args(DecoderName):
+        raise ArgumentError(f"decoder={decoder!r}: there are {', '.join(map(repr, get_args(DecoderName)))}")
+
+
+def _pyav() -> Decoder:
+    from vidload.decode.pyav import PyAVDecoder
+
+    return PyAVDecoder()
+
+
+def _decord() -> Decoder:
+    from vidload.decode.decord import DecordDecoder
+
+    return DecordDecoder()
+
+
+_MAKERS: dict[str, Callable[[], Decoder]] = {"pyav": _pyav, "decord": _decord}
+
+
+# Codecs that decord was checked on; see docs/decoders.md.
+_DECORD_CODECS = frozenset({"av1", "h264", "hevc", "mjpeg", "mpeg4", "vp8", "vp9"})
+
+
+def decord_reason(video: Video) -> str | None:
+    """Why decord isn't to be used for a film, or None if it may be."""
+    if video.codec not in _DECORD_CODECS:
+        return f"it isn't checked on codec {video.codec}"
+    if np.any(video.packet_flags & HIDDEN):
+        return "it has packets that no frame comes out of, and decord counts packets"
+    return None
+
+
+class Backends:
+    """The backends of one thread, each made when it is first needed.
+
+    Args:
+        decoder: Which to use; ``"auto"`` is decord, and PyAV for the kinds of films that decord is wrong on.
+
+    Raises:
+        ArgumentError: If there is no such decoder.
+    """
+
+    def __init__(self, decoder: str = "auto") -> None:
+        check_decoder(decoder)
+        self._decoder = decoder
+        self._made: dict[str, Decoder] = {}
+
+    def choose(self, video: Video) -> Decoder:
+        """The backend for a film.
+
+        Raises:
+            DecodeError: If decord is asked for by name and is wrong on this kind of film.
+        """
+        name = self._decoder
+        if name != "pyav":
+            reason = decord_reason(video)
+            if reason is not None and name == "decord":
+                raise DecodeError(f"{video.path}: decord can't be used: {reason}; use decoder='pyav' or 'auto'")
+            name = "decord" if reason is None else "pyav"
+        if name not in self._made:
+            self._made[name] = _MAKERS[name]()
+        return self._made[name]
+
+    def decode(
+        self,
+        video: Video,
+        frames: Sequence[int] | IntArray,
+        placement: Placement,
+        out: Frames,
+        *,
+        drop_disposable: bool = True,
+    ) -> DecodeTimes:
+        """Read and decode frames into memory that is given.
+
+        A frame that doesn't come out from the keyframe it should is tried from earlier ones before it is an error.
+
+        Args:
+            video: The film.
+            frames: Frame numbers, in any order, repeats allowed.
+            placement: What of the picture, how large, mirrored or not.
+            out: uint8[T, H, W, 3] with T the number of frames and H, W those of the placement's window.
+            drop_disposable: Whether packets that no wanted frame needs are left out.
+
+        Returns:
+            When it was read and decoded.
+
+        Raises:
+            ArgumentError: If a frame is outside the film.
+            StaleIndexError: If the file isn't the one that was indexed.
+            DecodeError: If a frame can't be decoded, or comes out damaged.
+        """
+        decoder = self.choose(video)
+        started = time.monotonic()
+        for earlier in _EARLIER_KEYFRAMES:
+            piece = read_slice(video, frames, drop_disposable=drop_disposable, earlier_keyframes=earlier)
+            read = time.monotonic()
+            try:
+                decoder.decode(piece, placement, out)
+            except DecodeError:
+                if earlier == _EARLIER_KEYFRAMES[-1]:
+                    raise
+            else:
+                break
+        return DecodeTimes(started, read, time.monotonic())
+
+    def close(self) -> None:
+        """Close all backends that were made."""
+        for decoder in self._made.values():
+            decoder.close()
+        self._made.clear()

@@ -1,0 +1,88 @@
+"""A slice as a little file in memory, for backends that want a file."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from fractions import Fraction
+
+import av
+import numpy as np
+import numpy.typing as npt
+from av.error import FFmpegError
+
+from vidload.decode.protocol import Slice, make_packet, undecoded
+from vidload.index.header import open_header
+
+__all__ = ["SliceFile", "mux_slice"]
+
+# mp4 for what it can hold, AVI for VP8 and a few others (it counts frames, as decord wants it), then the rest.
+_FORMATS = ("mp4", "avi", "matroska", "nut")
+_FPS = 25  # of no meaning: frames are asked for by number
+
+
+@dataclass(frozen=True, slots=True)
+class SliceFile:
+    """A slice muxed in memory.
+
+    Attributes:
+        data: The file. It starts with a keyframe, and its frame times are 0, 1, 2, … of one unit.
+        container: Name of its muxer.
+        frames: int64[frames], for every wanted frame, in the order asked, its number in this file.
+    """
+
+    data: bytes
+    container: str
+    frames: npt.NDArray[np.int64]
+
+
+def mux_slice(piece: Slice) -> SliceFile:
+    """Mux a slice, each packet giving one frame.
+
+    Raises:
+        DecodeError: If no container takes the stream.
+    """
+    packets = np.concatenate(piece.plan.runs)
+    shown = _ranks(piece)
+    # A frame can't be shown before it is decoded: all are shown as late as the most reordered one needs.
+    delay = int(max(np.max(np.arange(len(packets)) - shown), 0))
+    for name in _FORMATS:
+        target = io.BytesIO()
+        try:
+            with open_header(piece.video.header) as header, av.open(target, "w", format=name) as container:
+                stream = container.add_stream_from_template(header.streams.video[0], opaque=True)
+                stream.time_base = Fraction(1, _FPS)
+                context = stream.codec_context
+                context.width, context.height = piece.video.width, piece.video.height
+                context.pix_fmt = piece.video.pix_fmt  # mp4 states it of VP9
+                for number, (_, payload) in enumerate(piece.packets()):
+                    packet = make_packet(payload)
+                    packet.time_base = Fraction(1, _FPS)
+                    packet.dts = number
+                    packet.pts = int(shown[number]) + delay
+                    packet.duration = 1
+                    packet.is_keyframe = number == 0  # readers that know of others jump to them, and miscount
+                    packet.stream = stream
+                    container.mux(packet)
+        except ValueError:
+            continue  # this container doesn't take the codec
+        except FFmpegError as error:
+            raise undecoded(
+                piece, name, piece.plan.wanted.tolist(), f"its packets can't be put into a file: {error}"
+            ) from error
+        position = {packet: int(rank) for packet, rank in zip(packets.tolist(), shown, strict=True)}
+        frames = np.array([position[packet] for packet in piece.plan.wanted.tolist()], np.int64)
+        return SliceFile(target.getvalue(), name, frames)
+    raise undecoded(piece, "any", piece.plan.wanted.tolist(), f"no container holds codec {piece.video.codec}")
+
+
+def _ranks(piece: Slice) -> npt.NDArray[np.int64]:
+    """For every packet its frame's number in the order of presentation, run after run."""
+    parts, before = [], 0
+    for run in piece.plan.runs:
+        order = np.argsort(piece.video.packet_pts[run], kind="stable")
+        rank = np.empty(len(run), np.int64)
+        rank[order] = np.arange(len(run)) + before
+        parts.append(rank)
+        before += len(run)
+    return np.concatenate(parts)

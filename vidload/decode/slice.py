@@ -1,0 +1,103 @@
+"""The slice: the fewest packets from which the wanted frames can be decoded. Pure arithmetic, no file is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vidload.errors import ArgumentError, DecodeError
+from vidload.index.video import DISPOSABLE, KEY, IntArray, Video
+
+__all__ = ["SlicePlan", "plan_slice"]
+
+
+@dataclass(frozen=True, slots=True)
+class SlicePlan:
+    """Which packets give the wanted frames.
+
+    Attributes:
+        runs: int64[…] each, packet numbers in decode order. Every run starts where decoding can start and needs nothing
+            of the run before.
+        wanted: int64[frames], for every frame asked for, in the order asked, the packet that it comes out of.
+    """
+
+    runs: tuple[IntArray, ...]
+    wanted: IntArray
+
+    @property
+    def num_packets(self) -> int:
+        """Packets in all runs."""
+        return sum(len(run) for run in self.runs)
+
+    @property
+    def num_wanted(self) -> int:
+        """Distinct frames wanted."""
+        return len(np.unique(self.wanted))
+
+
+def plan_slice(
+    video: Video, frames: Sequence[int] | IntArray, *, drop_disposable: bool = True, earlier_keyframes: int = 0
+) -> SlicePlan:
+    """Plan the slice for some frames of a video.
+
+    From the keyframe that each wanted frame really needs (a leading picture of an open GOP needs the one before) to the
+    last wanted frame in decode order; whole GOPs between wanted frames are left out, and so are leading pictures whose
+    references are, and disposable packets that aren't wanted themselves.
+
+    Args:
+        video: The video.
+        frames: Frame numbers, in any order, repeats allowed.
+        drop_disposable: Whether packets that no other frame refers to are left out.
+        earlier_keyframes: Start every run this many keyframes earlier than the packets say; for streams whose keyframes
+            turn out not to be places where decoding can start.
+
+    Raises:
+        ArgumentError: If a frame number is outside the video.
+        DecodeError: If a frame has no keyframe to start from.
+    """
+    numbers = np.asarray(frames, dtype=np.int64)
+    if numbers.ndim != 1 or not len(numbers):
+        raise ArgumentError(f"frames={frames!r}: give a list of at least one frame number")
+    outside = (numbers < 0) | (numbers >= video.num_frames)
+    if outside.any():
+        raise ArgumentError(
+            f"{video.path}: frame {int(numbers[outside][0])} is outside the video, which has {video.num_frames} frames"
+        )
+    flags, pts = video.packet_flags, video.packet_pts
+    wanted = video.frame_packets[numbers].astype(np.int64)
+    packets = np.unique(wanted)
+    keys = np.flatnonzero(flags & KEY)
+    at = np.searchsorted(keys, packets, side="right") - 1
+    # A leading picture is shown before its keyframe, and may refer to what comes before that in decode order.
+    at = np.where((at > 0) & (pts[packets] < pts[keys[at]]), at - 1, at)
+    if at.min() < 0:
+        frame = int(numbers[np.flatnonzero(wanted == packets[int(at.argmin())])[0]])
+        raise DecodeError(f"{video.path}: frame {frame} has no keyframe before it, so it can't be decoded")
+    starts = keys[np.maximum(at - earlier_keyframes, 0)]
+    # A leading picture starts before the keyframe it follows: what lies between the two belongs to its run.
+    starts = np.minimum.accumulate(starts[::-1])[::-1]
+    runs: list[IntArray] = []
+    begin, end = int(starts[0]), int(packets[0])
+    for start, packet in zip(starts[1:].tolist(), packets[1:].tolist(), strict=True):
+        if start > end:
+            runs.append(_run(video, begin, end, packets, drop_disposable))
+            begin = start
+        end = packet
+    runs.append(_run(video, begin, end, packets, drop_disposable))
+    return SlicePlan(tuple(runs), wanted)
+
+
+def _run(video: Video, begin: int, end: int, wanted: IntArray, drop_disposable: bool) -> IntArray:
+    flags = video.packet_flags[begin : end + 1]
+    keep = np.ones(end + 1 - begin, bool)
+    if drop_disposable:
+        keep &= flags & DISPOSABLE == 0
+    # Leading pictures of the keyframe that the run starts at refer to frames before it.
+    next_key = np.flatnonzero(flags[1:] & KEY)
+    gop = slice(1, int(next_key[0]) + 1 if len(next_key) else end + 1 - begin)
+    keep[gop] &= video.packet_pts[begin : end + 1][gop] >= video.packet_pts[begin]
+    inside = wanted[(wanted >= begin) & (wanted <= end)]
+    keep[inside - begin] = True
+    return np.flatnonzero(keep).astype(np.int64) + begin
