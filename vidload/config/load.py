@@ -18,7 +18,9 @@ from vidload.errors import ArgumentError, ConfigError
 from vidload.transforms.geometry import make_geometry
 
 if TYPE_CHECKING:
+    from vidload.dataset import Clip
     from vidload.loader.loader import VideoLoader
+    from vidload.loader.span import Span
 
 __all__ = ["build_loader", "from_config", "load_config"]
 
@@ -63,9 +65,9 @@ def load_config(path: str | os.PathLike[str], overrides: Mapping[str, Any] | Non
 def from_config(
     path: str | os.PathLike[str],
     *,
-    transform: Callable[..., Any] | None = None,
-    collate_fn: Callable[..., Any] | None = None,
-    trace: Callable[..., Any] | None = None,
+    transform: Callable[[Clip], Any] | None = None,
+    collate_fn: Callable[[list[Any]], Any] | None = None,
+    trace: Callable[[Span], None] | None = None,
     **overrides: Any,
 ) -> VideoLoader:
     """Make the loader that a configuration file describes.
@@ -76,9 +78,8 @@ def from_config(
         collate_fn: As in `vidload.VideoLoader`.
         trace: As in `vidload.VideoLoader`.
         **overrides: Values that go before the file's, as a YAML file would give them: by the argument's name
-            (``num_workers=4``; one that data set and loader both have, as ``seed``, is set in both), or by the full key
-            (``**{"loader.num_workers": 4, "dataset.clips.stride": 2}``). An index path given here counts from the
-            current folder.
+            (``num_workers=4``) or by the full key (``**{"loader.num_workers": 4, "dataset.clips.stride": 2}``). An
+            index path given here counts from the current folder.
 
     Raises:
         ConfigError: If the file can't be read, a key doesn't exist or a value can't work.
@@ -88,13 +89,22 @@ def from_config(
     return build_loader(config, path, transform=transform, collate_fn=collate_fn, trace=trace)
 
 
-def build_loader(config: Config, path: str | os.PathLike[str], **functions: Callable[..., Any] | None) -> VideoLoader:
+def build_loader(
+    config: Config,
+    path: str | os.PathLike[str],
+    *,
+    transform: Callable[[Clip], Any] | None = None,
+    collate_fn: Callable[[list[Any]], Any] | None = None,
+    trace: Callable[[Span], None] | None = None,
+) -> VideoLoader:
     """Make the loader that a configuration describes.
 
     Args:
         config: As `load_config` gives it.
         path: The file it comes from, for messages.
-        **functions: `transform`, `collate_fn` and `trace`, as in `from_config`; None is none.
+        transform: As in `from_config`.
+        collate_fn: As in `from_config`.
+        trace: As in `from_config`.
 
     Raises:
         ConfigError: If a value can't work.
@@ -103,13 +113,11 @@ def build_loader(config: Config, path: str | os.PathLike[str], **functions: Call
     from vidload.dataset import ClipDataset
     from vidload.loader.loader import VideoLoader
 
-    given = {name: function for name, function in functions.items() if function is not None}
-    transform = {"transform": given.pop("transform")} if "transform" in given else {}
     arguments = {name: argument_of(value) for name, value in config.dataset.given().items()}
     with _naming(f"{os.fspath(path)}: dataset"):
-        dataset = ClipDataset(**arguments, **transform)
+        dataset = ClipDataset(**arguments, transform=transform)
     with _naming(f"{os.fspath(path)}: loader"):
-        return VideoLoader(dataset, **config.loader.given(), **given)
+        return VideoLoader(dataset, **config.loader.given(), collate_fn=collate_fn, trace=trace)
 
 
 @contextmanager

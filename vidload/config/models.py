@@ -172,9 +172,8 @@ class DatasetConfig(Settings):
     index: str = Field(min_length=1, description="The index; a relative path counts from the configuration's folder.")
     clips: Clips = _key("Which frames make up the clips.")
     size: AnySize = _key("Side, [height, width], null for the picture as it is, or a geometry with its type.")
-    decoder: str = _key("The backend, or auto.")
+    decoder: Literal["auto", "decord", "pyav"] = _key("The backend, or auto.")
     drop_disposable: bool = _key("Whether packets that no wanted frame needs are left out.")
-    seed: Annotated[int, Field(ge=0)] = _key("Seed of clips taken by number, outside of VideoLoader.")
 
 
 class LoaderConfig(Settings):
