@@ -86,7 +86,8 @@ def train(name: str, loader: Iterable[torch.Tensor], model: Sleeper, epochs: int
         for batch in loader:
             got = time.monotonic()
             waits[-1].append(got - asked)
-            print(f"  {got - data.start:6.2f} s   epoch {epoch} trains on {batch.tolist()}, waited {got - asked:.3f} s")
+            waited = f"waited {got - asked:.3f} s"
+            print(f"  {got - data.start:6.2f} s   epoch {epoch} trains on {batch.tolist()}, {waited}", flush=True)
             model(batch)
             trained += len(batch)
             asked = time.monotonic()
@@ -118,10 +119,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for epochs in (1, 2):
             for kind in ("DataLoader", "VideoLoader"):
-                print(f"\n{kind}, {epochs} epoch{'s' if epochs > 1 else ''}")
+                print(f"\n{kind}, {epochs} epoch{'s' if epochs > 1 else ''}", flush=True)
                 results.append((epochs, run(kind, epochs, args, Path(folder))))
         kind = "VideoLoader without epochs="
-        print(f"\n{kind}, 1 epoch")
+        print(f"\n{kind}, 1 epoch", flush=True)
         results.append((1, run(kind, 1, args, Path(folder))))
 
     table = rich.table.Table(title=f"items of {args.load} s, steps of {args.step} s, two workers")

@@ -65,7 +65,7 @@ def main() -> None:
     if len(classes) < 2:
         parser.error(f"{args.index} has {len(classes)} classes: train on an index with two or more")
     clips = vidload.RandomClips(num_frames=args.num_frames, stride=args.stride, clips_per_video=args.clips_per_video)
-    dataset = vidload.ClipDataset(args.index, clips=clips, size=args.size, seed=args.seed)
+    dataset = vidload.ClipDataset(args.index, clips=clips, size=args.size)
     model = small_net(len(classes)).to(args.device)
     optimizer = torch.optim.AdamW(model.parameters(), args.learning_rate)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vidload.errors import ArgumentError
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from vidload.loader.span import Span
 
-__all__ = ["Panel", "draw_timeline"]
+__all__ = ["Panel", "Step", "draw_timeline"]
 
 COLORS = {
     "read": ("#e69f00", "#f5d58a"),
@@ -27,18 +27,28 @@ CONSUMER = -1
 """The `worker` of spans of the process that trains."""
 
 
+class Step(NamedTuple):
+    """One training step, from getting the batch to asking for the next, in seconds of the spans' clock."""
+
+    epoch: int
+    start: float
+    end: float
+
+
 @dataclass(frozen=True)
 class Panel:
-    """What one loader did.
+    """What one loader and the training that it fed did.
 
     Attributes:
         title: Name of the loader.
-        spans: What was done; kinds other than read, decode, train and wait aren't drawn.
+        spans: What the loader's trace was given; kinds other than read, decode and wait aren't drawn.
+        steps: The training.
         start: Time that is drawn as 0, seconds of the spans' clock.
     """
 
     title: str
     spans: Sequence[Span]
+    steps: Sequence[Step]
     start: float
 
 
@@ -59,10 +69,8 @@ def draw_timeline(path: str | Path, panels: Sequence[Panel]) -> Path:
         ArgumentError: If there is nothing to draw.
         ImportError: If matplotlib isn't installed (``pip install vidload[plot]``).
     """
-    if not panels or not all(panel.spans for panel in panels):
-        raise ArgumentError(
-            "panels has nothing to draw: give one per loader, each with the spans that its trace was given"
-        )
+    if not panels or not all(panel.steps for panel in panels):
+        raise ArgumentError("panels: there is nothing to draw; give one per loader, each with its training steps")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
@@ -74,7 +82,14 @@ def draw_timeline(path: str | Path, panels: Sequence[Panel]) -> Path:
     for axes, panel in zip(grid[:, 0], panels, strict=True):
         _draw_panel(axes, panel)
     grid[-1, 0].set_xlabel("seconds")
-    present = {span.kind for panel in panels for span in panel.spans}
+    ends = [
+        max(part.end for part in parts) - panel.start
+        for panel in panels
+        for parts in (panel.spans, panel.steps)
+        if parts
+    ]
+    grid[-1, 0].set_xlim(0, max(ends))
+    present = {"train", *(span.kind for panel in panels for span in panel.spans)}
     patches = [
         Patch(color=color, label=f"{kind}, {parity} epochs" if kind != "wait" else "wait for a batch")
         for kind, shades in COLORS.items()
@@ -93,31 +108,26 @@ def _workers(panel: Panel) -> list[int]:
 def _draw_panel(axes: Axes, panel: Panel) -> None:
     workers = _workers(panel)
     row_of = {CONSUMER: 0} | {worker: row + 1 for row, worker in enumerate(workers)}
-    for kind, shades in COLORS.items():
+    _draw_row(axes, panel, 0, "train", panel.steps)
+    for kind in ("wait", "read", "decode"):
         for worker, row in row_of.items():
-            spans = [span for span in panel.spans if span.kind == kind and span.worker == worker]
-            # One collection per row and kind: thousands of single bars would take minutes to draw.
-            axes.broken_barh(
-                [(span.start - panel.start, span.end - span.start) for span in spans],
-                (row - 0.4, 0.8),
-                facecolors=[shades[span.epoch % 2] for span in spans],
-            )
-    for epoch, begin in sorted(_epoch_starts(panel).items()):
+            _draw_row(axes, panel, row, kind, [s for s in panel.spans if s.kind == kind and s.worker == worker])
+    for epoch in sorted({step.epoch for step in panel.steps}):
+        begin = min(step.start for step in panel.steps if step.epoch == epoch) - panel.start
         axes.axvline(begin, color="black", linewidth=1, linestyle="--")
         axes.annotate(
             f"epoch {epoch}", (begin, 1), xycoords=("data", "axes fraction"), xytext=(3, 2), textcoords="offset points"
         )
     axes.set_yticks(range(len(workers) + 1), ["train", *(f"worker {worker}" for worker in workers)])
     axes.invert_yaxis()
-    axes.set_xlim(left=0)
     axes.set_title(panel.title, loc="right", fontweight="bold")
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _epoch_starts(panel: Panel) -> dict[int, float]:
-    """When each epoch's first step begins, seconds from the panel's start."""
-    starts: dict[int, float] = {}
-    for span in panel.spans:
-        if span.kind == "train":
-            starts[span.epoch] = min(starts.get(span.epoch, float("inf")), span.start - panel.start)
-    return starts
+def _draw_row(axes: Axes, panel: Panel, row: int, kind: str, parts: Sequence[Span] | Sequence[Step]) -> None:
+    # One collection per row and kind: thousands of single bars would take minutes to draw.
+    axes.broken_barh(
+        [(part.start - panel.start, part.end - part.start) for part in parts],
+        (row - 0.4, 0.8),
+        facecolors=[COLORS[kind][part.epoch % 2] for part in parts],
+    )
