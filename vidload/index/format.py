@@ -24,9 +24,20 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from vidload.errors import ArgumentError, IndexFormatError
+from vidload.index.arrays import array_of_bytes, array_of_lists, array_of_numbers, numpy_view
 from vidload.index.video import IntArray, Video
 
-__all__ = ["EXTRA_PREFIX", "FACTS", "FORMAT", "VERSION", "IndexFile", "facts_of", "looks_like_index", "write_index"]
+__all__ = [
+    "EXTRA_PREFIX",
+    "FACTS",
+    "FORMAT",
+    "VERSION",
+    "IndexFile",
+    "facts_of",
+    "looks_like_index",
+    "numpy_view",
+    "write_index",
+]
 
 FORMAT = "vidload index"
 VERSION = 1
@@ -92,39 +103,29 @@ _DERIVED: Mapping[str, Callable[[Video], Any]] = {
 
 def facts_of(videos: Sequence[Video]) -> pa.RecordBatch:
     """The videos' facts as rows of the schema `FACTS`."""
-    columns = []
-    for column in FACTS:
-        if column.name == "packets":
-            columns.append(_packets(videos, column.type))
-        elif column.name == "frame_packets":
-            columns.append(_lists([video.frame_packets for video in videos], column.type))
-        else:
-            value_of = _DERIVED.get(column.name) or attrgetter(column.name)
-            values = [value_of(video) for video in videos]
-            columns.append(pa.array(map(int, values) if column.type == pa.uint8() else values, column.type))
-    return pa.RecordBatch.from_arrays(columns, schema=FACTS)
+    return pa.RecordBatch.from_arrays([_column(videos, field.name, field.type) for field in FACTS], schema=FACTS)
 
 
-def _offsets(arrays: Sequence[IntArray]) -> pa.Array:
-    return pa.array(np.cumsum([0, *map(len, arrays)], dtype=np.int64))
+def _column(videos: Sequence[Video], name: str, kind: pa.DataType) -> pa.Array:
+    if name == "packets":
+        fields = list(kind.value_type)
+        columns = [
+            _joined([getattr(video, f"packet_{field.name}") for video in videos], field.type) for field in fields
+        ]
+        packets = pa.StructArray.from_arrays(columns, fields=fields)
+        return array_of_lists([video.packet_pts for video in videos], packets, kind)
+    if name == "frame_packets":
+        frames = [video.frame_packets for video in videos]
+        return array_of_lists(frames, _joined(frames, kind.value_type), kind)
+    value_of = _DERIVED.get(name) or attrgetter(name)
+    values = [value_of(video) for video in videos]
+    if kind == pa.large_string():
+        return array_of_bytes([value.encode() for value in values], kind)
+    return array_of_bytes(values, kind) if kind == pa.large_binary() else array_of_numbers(values, kind)
 
 
 def _joined(arrays: Sequence[IntArray], kind: pa.DataType) -> pa.Array:
-    dtype = kind.to_pandas_dtype()  # numpy's, in spite of its name
-    return pa.array(np.concatenate([*arrays, np.empty(0, dtype)]).astype(dtype, copy=False), kind)
-
-
-def _lists(arrays: Sequence[IntArray], kind: pa.DataType) -> pa.Array:
-    return pa.LargeListArray.from_arrays(_offsets(arrays), _joined(arrays, kind.value_type), type=kind)
-
-
-def _packets(videos: Sequence[Video], kind: pa.DataType) -> pa.Array:
-    fields = [
-        _joined([getattr(video, f"packet_{name}") for video in videos], kind.value_type.field(name).type)
-        for name in PACKET_FIELDS
-    ]
-    packets = pa.StructArray.from_arrays(fields, fields=list(kind.value_type))
-    return pa.LargeListArray.from_arrays(_offsets([video.packet_pts for video in videos]), packets, type=kind)
+    return array_of_numbers(np.concatenate([*arrays, np.empty(0, np.uint8)]), kind)
 
 
 def looks_like_index(path: str) -> bool:
@@ -167,7 +168,7 @@ def write_index(
     out = os.path.abspath(out)
     folder = os.path.dirname(out)
     stored = [os.fsencode(_stored_path(path, folder)) for path in paths]
-    columns = {"path": pa.array(stored, pa.large_binary()), "label": pa.array(labels, pa.int64())}
+    columns = {"path": array_of_bytes(stored, pa.large_binary()), "label": array_of_numbers(labels, pa.int64())}
     columns.update(zip(FACTS.names, facts.columns, strict=True))
     if extra is not None:
         columns.update((EXTRA_PREFIX + name, _contiguous(extra[name])) for name in extra.column_names)
@@ -266,5 +267,4 @@ class IndexFile:
 
     def numbers(self, name: str) -> npt.NDArray[Any]:
         """A column of numbers as a read-only numpy view of the map."""
-        column: npt.NDArray[Any] = self.batch[name].to_numpy(zero_copy_only=True)
-        return column
+        return numpy_view(self.batch[name])

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from fractions import Fraction
 from operator import index as as_int
 from types import TracebackType
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
 from vidload.errors import ArgumentError, StaleIndexError
+from vidload.index.arrays import numpy_view
 from vidload.index.format import EXTRA_PREFIX, PACKET_FIELDS, IndexFile
 from vidload.index.video import Video
 
@@ -54,13 +55,10 @@ class VideoIndex:
         self._texts = {name: file.batch[name] for name in _TEXTS}
         self._extra = {name: file.batch[EXTRA_PREFIX + name] for name in self._columns}
         packets, frames = file.batch["packets"], file.batch["frame_packets"]
-        self._packet_bounds = packets.offsets.to_numpy(zero_copy_only=True)
-        self._packets = {
-            f"packet_{name}": packets.values.field(k).to_numpy(zero_copy_only=True)
-            for k, name in enumerate(PACKET_FIELDS)
-        }
-        self._frame_bounds = frames.offsets.to_numpy(zero_copy_only=True)
-        self._frame_packets = frames.values.to_numpy(zero_copy_only=True)
+        self._packet_bounds = numpy_view(packets.offsets)
+        self._packets = {f"packet_{name}": numpy_view(packets.values.field(k)) for k, name in enumerate(PACKET_FIELDS)}
+        self._frame_bounds = numpy_view(frames.offsets)
+        self._frame_packets = numpy_view(frames.values)
 
     @property
     def path(self) -> str:
@@ -110,7 +108,7 @@ class VideoIndex:
     def __len__(self) -> int:
         return self._len
 
-    def __getitem__(self, row: int) -> Video:
+    def __getitem__(self, row: SupportsIndex) -> Video:
         """The video of a row; its arrays are read-only views of the map.
 
         Raises:

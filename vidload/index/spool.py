@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from vidload.errors import ArgumentError
+from vidload.index.arrays import numpy_view
 
 __all__ = ["RowSpool"]
 
@@ -86,7 +87,7 @@ class _Column:
             elif last > first:
                 self._buffers[1].write(array.buffers()[2][first:last])
         else:
-            self._buffers[0].write(array.to_numpy(zero_copy_only=True))
+            self._buffers[0].write(numpy_view(array))
 
     def array(self) -> pa.Array:
         children = [child.array() for child in self._children]
