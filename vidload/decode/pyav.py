@@ -110,7 +110,7 @@ class PyAVDecoder:
         # The header's own context: its configuration record is followed by the zeros that decoders read past the end,
         # which PyAV's setter for it leaves out.
         with open_header(video.header) as header:
-            context = header.streams.video[0].codec_context
+            context: VideoCodecContext = header.streams.video[0].codec_context
         context.width, context.height = video.width, video.height
         if video.codec_tag:
             context.codec_tag = video.codec_tag

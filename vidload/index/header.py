@@ -66,7 +66,7 @@ def make_header(stream: VideoStream) -> bytes:
 def _write(stream: VideoStream, name: str) -> bytes:
     target = io.BytesIO()
     try:
-        with av.open(target, "w", format=name) as container:
+        with av.open(target, "w", format=name, options={"fflags": "+bitexact"}) as container:
             copy = container.add_stream_from_template(stream, opaque=True)
             copy.set_display_rotation(0)  # turning is vidload's own work, the same behind every backend
             packet = av.Packet(_STUB_PACKETS.get(stream.codec_context.codec.canonical_name, _STUB_PACKET))

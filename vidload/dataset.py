@@ -1,0 +1,264 @@
+"""The clip data set: an index, a sampler, a geometry and a decoder, as one map-style data set.
+
+May import everything below it (errors, index, transforms, decode, clips); the loader imports it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from vidload.clips.random import clip_uniform
+from vidload.clips.samplers import ClipSampler, RandomClips
+from vidload.decode.backends import Backends, DecoderName, DecodeTimes, check_decoder
+from vidload.decode.protocol import Frames
+from vidload.errors import ArgumentError, VideoTooShortError
+from vidload.index.reader import VideoIndex
+from vidload.transforms.geometry import Geometry, Placement, make_geometry
+
+if TYPE_CHECKING:
+    import torch
+
+    from vidload.index.video import Video
+
+__all__ = ["Clip", "ClipDataset", "ClipFacts", "ClipPlan"]
+
+Uniform = Callable[[], float]
+
+
+class Clip(NamedTuple):
+    """One clip, in the form that ``torch.utils.data.default_collate`` makes batches of.
+
+    Attributes:
+        video: uint8[C, T, H, W], RGB; a view of T×H×W×C memory.
+        label: Class number, -1 where the index has none.
+        pts: float64[T], presentation times in seconds.
+        video_id: Row of the video in the index.
+        frames: int64[T], frame numbers in the video.
+        extra: The further columns of the index.
+    """
+
+    video: torch.Tensor
+    label: int
+    pts: torch.Tensor
+    video_id: int
+    frames: torch.Tensor
+    extra: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ClipFacts:
+    """What is known of a decoded clip besides its pixels; see `Clip`."""
+
+    label: int
+    pts: npt.NDArray[np.float64]
+    video_id: int
+    frames: npt.NDArray[np.int64]
+    extra: dict[str, Any]
+    times: DecodeTimes
+
+
+@dataclass(frozen=True, slots=True)
+class ClipPlan:
+    """A clip that is chosen but not decoded."""
+
+    video: Video
+    frames: npt.NDArray[np.int64]
+    placement: Placement
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """(T, H, W, 3) of the clip's frames."""
+        return len(self.frames), self.placement.window[3], self.placement.window[2], 3
+
+
+class ClipDataset:
+    """Clips of indexed videos.
+
+    A map-style data set: ``dataset[i]`` gives a `Clip`, ``len(dataset)`` counts them; sample i is clip
+    ``i % clips_per_video`` of a video where all videos give as many. `VideoLoader` takes it, and so does
+    ``torch.utils.data.DataLoader``. What is random in a clip (its start, crop and flip) comes from the loader's seed
+    under `VideoLoader`; under ``dataset[i]`` it comes from Python's `random`, anew at each access (DataLoader seeds
+    that in its workers).
+
+    Args:
+        index: An index, or the path of one.
+        clips: Which frames make up clips; ``RandomClips(num_frames=16, stride=4)`` by default.
+        size: A side or (height, width) in pixels (short side scaled to it, centre cut out); None for native size; or a
+            geometry such as ``RandomResizedCrop(224)``.
+        decoder: ``"auto"`` (decord, and PyAV for the kinds of films that decord is wrong on), ``"decord"`` or
+            ``"pyav"``.
+        drop_disposable: Leave out packets that no wanted frame needs; the pixels are the same either way.
+        transform: Called with each `Clip` where it was decoded; what it returns is the sample. `VideoLoader` then
+            treats this like any other data set: batches are what its `collate_fn` makes of the samples.
+
+    Raises:
+        ArgumentError: If an argument can't work, or no video gives a clip.
+        VideoTooShortError: If a video is too short and the sampler was told ``short="error"``.
+        IndexFormatError: If the index can't be read.
+    """
+
+    def __init__(
+        self,
+        index: VideoIndex | str | os.PathLike[str],
+        clips: ClipSampler | None = None,
+        size: int | tuple[int, int] | Geometry | None = 224,
+        decoder: DecoderName = "auto",
+        *,
+        drop_disposable: bool = True,
+        transform: Callable[[Clip], Any] | None = None,
+    ) -> None:
+        check_decoder(decoder)
+        if transform is not None and not callable(transform):
+            raise ArgumentError(f"transform={transform!r}: give a function of a clip, or None")
+        self.index = index if isinstance(index, VideoIndex) else VideoIndex(index)
+        self.clips: ClipSampler = RandomClips() if clips is None else clips
+        if not all(hasattr(self.clips, name) for name in ("num_frames", "clips_in", "frames")):
+            raise ArgumentError(f"clips={clips!r}: give a sampler such as vidload.RandomClips(num_frames=16, stride=4)")
+        self.geometry = make_geometry(size)
+        self.decoder: DecoderName = decoder
+        self.drop_disposable = drop_disposable
+        self.transform = transform
+        self._local = threading.local()
+        if not len(self):
+            raise ArgumentError(
+                f"{self.index.path}: not one of its {len(self.index)} videos gives a clip of {self.clips}; ask for "
+                "fewer frames or a smaller stride, or choose short='repeat_last'"
+            )
+
+    @cached_property
+    def _ends(self) -> npt.NDArray[np.int64]:
+        """For every video the number of the sample after its last."""
+        try:
+            counts = self.clips.clips_in(self.index.num_frames, self.index.duration, self.index.fps)
+        except VideoTooShortError as error:
+            row = error.args[1] if len(error.args) > 1 else None
+            where = f"{self.index[row].path}: " if row is not None else ""
+            raise VideoTooShortError(f"{where}{error} (short='error')") from error
+        return np.cumsum(counts, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    @property
+    def classes(self) -> list[str]:
+        """Names of the classes by number; empty where labels are numbers or there are none."""
+        return self.index.classes
+
+    @property
+    def clip_shape(self) -> tuple[int, int, int, int] | None:
+        """(T, H, W, 3) of every clip's frames in memory, or None where it depends on the video."""
+        size = self.geometry.output_size
+        return None if size is None else (self.clips.num_frames, *size, 3)
+
+    def locate(self, sample: int) -> tuple[int, int]:
+        """(row of the video, number of the clip in it) of a sample.
+
+        Raises:
+            IndexError: If there is no such sample.
+        """
+        if not 0 <= sample < len(self):
+            raise IndexError(f"sample {sample} of a data set of {len(self)}")
+        row = int(np.searchsorted(self._ends, sample, side="right"))
+        return row, sample - (int(self._ends[row - 1]) if row else 0)
+
+    def plan(self, row: int, clip: int, uniform: Uniform) -> ClipPlan:
+        """Choose a clip's frames and placement, from its random numbers.
+
+        Args:
+            row: The video's row in the index.
+            clip: Number of the clip in the video.
+            uniform: Gives the clip's next random number.
+        """
+        video = self.index[row]
+        frames = self.clips.frames(video, clip, uniform)
+        return ClipPlan(video, frames, self.geometry.plan(*video.display_size, uniform))
+
+    def decode(self, plan: ClipPlan, out: Frames) -> ClipFacts:
+        """Decode a planned clip into memory that is given.
+
+        Args:
+            plan: The clip.
+            out: uint8[T, H, W, 3] of the plan's shape.
+
+        Raises:
+            StaleIndexError: If the file isn't the one that was indexed.
+            DecodeError: If a frame can't be decoded, or comes out damaged.
+        """
+        backends: Backends | None = getattr(self._local, "backends", None)
+        if backends is None:
+            backends = self._local.backends = Backends(self.decoder)
+        video = plan.video
+        times = backends.decode(video, plan.frames, plan.placement, out, drop_disposable=self.drop_disposable)
+        return ClipFacts(video.label, video.pts(plan.frames), video.id, plan.frames, dict(video.extra), times)
+
+    def __getitem__(self, sample: int) -> Any:
+        """Decode one clip; what is random in it comes from Python's `random`.
+
+        Returns:
+            A `Clip`, or what `transform` makes of it.
+
+        Raises:
+            IndexError: If there is no such sample. Negative ones count from the end.
+            StaleIndexError: If the file isn't the one that was indexed.
+            DecodeError: If a frame can't be decoded, or comes out damaged.
+        """
+        return self.sample(sample, random.random)
+
+    def sample(self, sample: int, uniform: Uniform) -> Any:
+        """Like ``dataset[sample]``, with the random numbers given."""
+        number = sample + len(self) if sample < 0 else sample
+        plan = self.plan(*self.locate(number), uniform)
+        out = np.empty(plan.shape, np.uint8)
+        facts = self.decode(plan, out)
+        clip = make_clip(out, facts)
+        return clip if self.transform is None else self.transform(clip)
+
+    def seeded_sample(self, sample: int, seed: int, epoch: int) -> Any:
+        """Like ``dataset[sample]``, but a pure function of its arguments: the clip that `VideoLoader` gives.
+
+        Args:
+            sample: Number of the sample.
+            seed: The loader's seed.
+            epoch: The epoch, from 0.
+        """
+        return self.sample(sample, clip_uniform(seed, epoch, sample))
+
+    def close(self) -> None:
+        """Close this thread's decoders; they are opened again when needed."""
+        backends: Backends | None = getattr(self._local, "backends", None)
+        if backends is not None:
+            backends.close()
+
+    def __repr__(self) -> str:
+        return f"<ClipDataset of {len(self)} clips, {self.clips}, from {self.index.path!r}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Decoders stay where they are; so does the table of samples, as workers are told the video of each.
+        return {name: value for name, value in self.__dict__.items() if name not in ("_local", "_ends")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._local = threading.local()
+
+
+def make_clip(frames: Frames, facts: ClipFacts) -> Clip:
+    """A clip's tensors, as views of the arrays."""
+    import torch
+
+    return Clip(
+        video=torch.from_numpy(frames).permute(3, 0, 1, 2),
+        label=facts.label,
+        pts=torch.from_numpy(facts.pts),
+        video_id=facts.video_id,
+        frames=torch.from_numpy(facts.frames),
+        extra=facts.extra,
+    )

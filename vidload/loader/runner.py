@@ -1,0 +1,89 @@
+"""What a worker does, wherever it runs: one task after another."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from vidload.clips.random import clip_uniform
+from vidload.dataset import ClipDataset
+from vidload.decode.protocol import Frames
+from vidload.errors import SampleError, VidloadError
+from vidload.loader.messages import ClipTask, CollateTask, Done, Failed, SampleTask, Task
+from vidload.loader.span import Span
+
+__all__ = ["Memory", "Runner"]
+
+Memory = Callable[[int], Frames]
+"""Gives a slot's memory by its number: uint8[B, T, H, W, 3] for clips."""
+
+
+class Runner:
+    """Runs tasks on a data set.
+
+    Args:
+        dataset: The data set.
+        collate_fn: Makes a batch of a list of samples; None for torch's default.
+    """
+
+    def __init__(self, dataset: Any, collate_fn: Callable[[list[Any]], Any] | None) -> None:
+        self.dataset = dataset
+        self.collate_fn = collate_fn
+
+    def run(self, task: Task, worker: int, memory: Memory) -> Done | Failed:
+        """Run a task; an error in it is a result too."""
+        try:
+            if isinstance(task, ClipTask):
+                return self._clip(task, worker, memory)
+            if isinstance(task, SampleTask):
+                return self._sample(task, worker)
+            return self._collate(task, worker)
+        except Exception as error:
+            return Failed(task.id, _as_vidload_error(error, task))
+
+    def _clip(self, task: ClipTask, worker: int, memory: Memory) -> Done:
+        dataset: ClipDataset = self.dataset
+        plan = dataset.plan(task.video, task.clip, clip_uniform(task.seed, task.epoch, task.sample))
+        facts = dataset.decode(plan, memory(task.slot)[task.row])
+        times = facts.times
+        return Done(
+            task.id,
+            facts,
+            (
+                Span("read", worker, task.epoch, task.step, times.started, times.read),
+                Span("decode", worker, task.epoch, task.step, times.read, times.decoded),
+            ),
+        )
+
+    def _sample(self, task: SampleTask, worker: int) -> Done:
+        start = time.monotonic()
+        if isinstance(self.dataset, ClipDataset):
+            value = self.dataset.seeded_sample(task.sample, task.seed, task.epoch)
+        else:
+            value = self.dataset[task.sample]
+        return Done(task.id, value, (Span("sample", worker, task.epoch, task.step, start, time.monotonic()),))
+
+    def _collate(self, task: CollateTask, worker: int) -> Done:
+        start = time.monotonic()
+        value = (self.collate_fn or _default_collate())(task.samples)
+        return Done(task.id, value, (Span("collate", worker, task.epoch, task.step, start, time.monotonic()),))
+
+
+def _default_collate() -> Callable[[list[Any]], Any]:
+    from torch.utils.data import default_collate
+
+    return default_collate
+
+
+def _as_vidload_error(error: Exception, task: Task) -> VidloadError:
+    if isinstance(error, VidloadError):
+        return error
+    what = f"sample {task.sample}" if not isinstance(task, CollateTask) else f"collating step {task.step}"
+    wrapped = SampleError(
+        f"{what} of epoch {task.epoch} raised {type(error).__name__}: {error}\n\n"
+        f"Where it was raised:\n{''.join(traceback.format_exception(type(error), error, error.__traceback__)).rstrip()}"
+    )
+    wrapped.__cause__ = error
+    return wrapped
