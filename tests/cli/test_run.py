@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from vidload.cli import app as app_module
+import vidload
+from tests.films import FilmFolder
+from vidload.cli.app import app
 from vidload.cli.drive import EpochMeter, drive
+
+MAIN = "from vidload.cli.app import main; main()"
+
+
+Run = Callable[..., "Result"]
 
 
 class Clock:
@@ -135,13 +146,28 @@ def built(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return noted
 
 
-def run(*arguments: object) -> Any:
-    return CliRunner().invoke(app_module.app, ["run", *map(str, arguments)])
+@dataclass
+class Result:
+    exit_code: int
+    stdout: str
+    stderr: str
 
 
-def test_the_table_has_a_row_an_epoch(config: Path, built: dict[str, Any]) -> None:
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Callable[..., Result]:
+    """Runs `vidload run` in this process."""
+
+    def run_command(*arguments: object) -> Result:
+        with pytest.raises(SystemExit) as ended:
+            app(["run", *map(str, arguments)])
+        return Result(int(ended.value.code or 0), *capfd.readouterr())
+
+    return run_command
+
+
+def test_the_table_has_a_row_an_epoch(run: Run, config: Path, built: dict[str, Any]) -> None:
     result = run(config)
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 0, result.stderr
     head, names, *rows = result.stdout.splitlines()
     assert head == "2 epochs of 4 batches, 0 s a step"
     assert names.split("  ")[-1].strip() == "frames/s"
@@ -149,7 +175,7 @@ def test_the_table_has_a_row_an_epoch(config: Path, built: dict[str, Any]) -> No
     assert built["loader"].closed
 
 
-def test_json_is_all_that_stdout_gets(config: Path, built: dict[str, Any]) -> None:
+def test_json_is_all_that_stdout_gets(run: Run, config: Path, built: dict[str, Any]) -> None:
     result = run(config, "--json", "--step-seconds", "0.001", "--steps", 3)
     summary = json.loads(result.stdout)
     assert (summary["config"], summary["step_seconds"], summary["interrupted"]) == (str(config), 0.001, False)
@@ -157,7 +183,7 @@ def test_json_is_all_that_stdout_gets(config: Path, built: dict[str, Any]) -> No
     assert all(epoch["seconds"] >= 0.003 for epoch in summary["epochs"])
 
 
-def test_the_loader_is_told_how_many_epochs_are_run(config: Path, built: dict[str, Any]) -> None:
+def test_the_loader_is_told_how_many_epochs_are_run(run: Run, config: Path, built: dict[str, Any]) -> None:
     run(config)
     assert built["config"].loader.epochs == 2
     run(config, "--epochs", 3)
@@ -167,7 +193,7 @@ def test_the_loader_is_told_how_many_epochs_are_run(config: Path, built: dict[st
     assert (built["config"].loader.epochs, built["config"].loader.num_workers) == (1, 5)
 
 
-def test_without_a_number_of_epochs_one_is_run(tmp_path: Path, built: dict[str, Any]) -> None:
+def test_without_a_number_of_epochs_one_is_run(run: Run, tmp_path: Path, built: dict[str, Any]) -> None:
     (tmp_path / "c.yaml").write_text("dataset: {index: a}")
     assert run(tmp_path / "c.yaml").exit_code == 0
     assert built["loader"].epoch == 1
@@ -175,7 +201,7 @@ def test_without_a_number_of_epochs_one_is_run(tmp_path: Path, built: dict[str, 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_ctrl_c_closes_the_loader_and_prints_what_was_measured(
-    config: Path, built: dict[str, Any], options: list[str]
+    run: Run, config: Path, built: dict[str, Any], options: list[str]
 ) -> None:
     built["interrupt_at"] = (1, 2)
     result = run(config, *options)
@@ -191,5 +217,45 @@ def test_ctrl_c_closes_the_loader_and_prints_what_was_measured(
 
 
 @pytest.mark.parametrize("options", [["--set", "num_workers"], ["--set", "=4"], ["--epochs", "many"], []])
-def test_wrong_usage_gives_status_two(config: Path, options: list[str]) -> None:
+def test_wrong_usage_gives_status_two(run: Run, config: Path, options: list[str]) -> None:
     assert run(*([config, *options] if options else [])).exit_code == 2
+
+
+def test_real_films_through_the_command(tmp_path: Path, film_file: FilmFolder) -> None:
+    vidload.build_index([film_file("h264_bframes")], tmp_path / "films.index", num_workers=0).close()
+    path = tmp_path / "films.yaml"
+    path.write_text(
+        "dataset: {index: films.index, size: 32, clips: {type: uniform, num_frames: 4, clips_per_video: 5}}\n"
+        "loader: {batch_size: 2, num_workers: 1}\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", MAIN, "run", path, "--epochs", "2", "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    epochs = json.loads(done.stdout)["epochs"]
+    assert [(epoch["batches"], epoch["clips"], epoch["frames"]) for epoch in epochs] == [(3, 5, 20)] * 2
+    assert all(0 <= epoch["first_wait_s"] <= epoch["seconds"] for epoch in epochs)
+
+
+def test_ctrl_c_ends_a_run_on_real_films(tmp_path: Path, film_file: FilmFolder) -> None:
+    vidload.build_index([film_file("h264_bframes")], tmp_path / "films.index", num_workers=0).close()
+    path = tmp_path / "films.yaml"
+    path.write_text("dataset: {index: films.index, size: 32}\nloader: {epochs: 100000, num_workers: 1}\n")
+    running = subprocess.Popen(
+        [sys.executable, "-u", "-c", MAIN, "run", path],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert running.stdout is not None
+    lines = [running.stdout.readline() for _ in range(4)]  # the head, the columns and two epochs
+    os.killpg(running.pid, signal.SIGINT)  # as a terminal does: to the workers too
+    rest, complaints = running.communicate(timeout=60)
+    assert running.returncode == 130, complaints
+    assert lines[-1].split()[:2] == ["1", "1"]
+    assert complaints.splitlines()[-1].startswith("interrupted in epoch ")
+    assert "Traceback" not in rest + complaints

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
@@ -36,9 +36,12 @@ def test_keys_of_a_kind_are_its_arguments(kind: str) -> None:
 
 def test_keys_of_the_sections_are_the_arguments_of_data_set_and_loader() -> None:
     from vidload.dataset import ClipDataset
+    from vidload.decode.backends import DecoderName
     from vidload.loader.loader import VideoLoader
 
     assert set(DatasetConfig.model_fields) == arguments(ClipDataset) - {"transform"}
+    decoders = get_args(get_type_hints(DatasetConfig)["decoder"])
+    assert decoders == get_args(DecoderName)
     assert set(LoaderConfig.model_fields) == arguments(VideoLoader) - {"dataset", "collate_fn", "trace"}
 
 

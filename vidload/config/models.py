@@ -183,7 +183,7 @@ class LoaderConfig(Settings):
     epochs: Count | None = _key("Epochs of the run; nothing is loaded beyond the last. Null: not known.")
     num_workers: Annotated[int, Field(ge=0)] = _key("Workers; 0 decodes in the calling thread.")
     worker_kind: Literal["process", "thread"] = _key("What a worker is.")
-    prefetch_batches: Count = _key("Batches made ready ahead.")
+    prefetch_batches: Count | None = _key("Batches loaded ahead of the one in use; by default, enough for all workers.")
     shuffle: bool = _key("Whether each epoch has a random order of its own.")
     drop_last: bool = _key("Whether to leave out an epoch's last batch where it would be smaller.")
     seed: Annotated[int, Field(ge=0)] = _key("Seed of the order and of all that is random in the clips.")
