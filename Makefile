@@ -6,7 +6,7 @@ VIDEOS ?=
 DEMO_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format typecheck bench clean
+.PHONY: help install demo test lint format typecheck docs bench clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -36,6 +36,13 @@ format: $(VENV)/.installed ## Fix style and format
 
 typecheck: $(VENV)/.installed ## Check types (mypy --strict)
 	$(BIN)/mypy
+
+$(VENV)/.docs: $(VENV)/.installed requirements-docs.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
+	@touch $@
+
+docs: $(VENV)/.docs ## Build the documentation into build/site
+	$(BIN)/mkdocs build --quiet
 
 bench: $(VENV)/.installed ## Run all benchmarks and print their ratios
 	$(BIN)/python benchmarks/run_all.py
