@@ -6,6 +6,7 @@ same clip is the same frames on every worker and in every run.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal, Protocol
@@ -71,7 +72,7 @@ class ClipSampler(Protocol):
 
 
 @dataclass(frozen=True)
-class _WindowClips:
+class _WindowClips(ABC):
     """What the samplers share whose clips are windows of the video."""
 
     num_frames: int = 16
@@ -89,17 +90,17 @@ class _WindowClips:
     def _window(self) -> Window:
         return make_window(type(self).__name__, self.num_frames, self.stride, self.fps)
 
+    @abstractmethod
     def _clips(self, window: Window, slack: Int64 | Float64) -> Int64 | int:
         """How many clips a video has that is long enough."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _clips_if_short(self) -> int:
         """How many clips a video has that is too short, where it isn't dropped."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _start(self, window: Window, video: Video, clip: int, uniform: Uniform) -> float:
         """Where the clip begins."""
-        raise NotImplementedError
 
     def clips_in(self, num_frames: Int64, duration: Float64, fps: Float64) -> Int64:
         """Count the clips of many videos at once; see `ClipSampler.clips_in`."""
