@@ -48,15 +48,25 @@ class EpochTimes:
 
 @dataclass
 class Run:
-    """What training with one loader showed."""
+    """A new net, and what training it with one loader showed."""
 
     name: str
+    model: torch.nn.Module
+    optimizer: torch.optim.Optimizer
     start: float
     epochs: list[EpochTimes] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     spans: list[vidload.Span] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     samples: list[np.ndarray] = field(default_factory=list)
+
+
+def new_run(name: str, classes: int, args: argparse.Namespace) -> Run:
+    """Make a net, the same each time, and start the clock."""
+    torch.manual_seed(args.seed)
+    model = small_net(classes, args.width)
+    optimizer = torch.optim.AdamW(model.parameters(), args.learning_rate)
+    return Run(name, model, optimizer, time.monotonic())
 
 
 def progress_bar(console: Console) -> Progress:
@@ -100,26 +110,26 @@ def build_index(folder: Path, index: Path) -> None:
         vidload.build_index(folder, index, progress=True)
 
 
-def train(
-    run: Run, loader: Iterable[Batch], args: argparse.Namespace, classes: int, steps: int, progress: Progress
-) -> None:
-    """Train a new net on what the loader gives, and note the times."""
-    torch.manual_seed(args.seed)
-    model = small_net(classes, args.width)
-    optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
-    task = progress.add_task(f"training with {run.name}", total=args.epochs * steps)
+def step(run: Run, batch: Batch) -> float:
+    """Train on one batch; returns the loss."""
+    loss = torch.nn.functional.cross_entropy(run.model(normalize(batch.video)), batch.label)
+    run.optimizer.zero_grad()
+    loss.backward()
+    run.optimizer.step()
+    return float(loss.detach())
+
+
+def train(run: Run, loader: Iterable[Batch], epochs: int, steps: int, progress: Progress) -> None:
+    """Train on what the loader gives, and note the times."""
+    task = progress.add_task(f"training with {run.name}", total=epochs * steps)
     asked = run.start
-    for epoch in range(args.epochs):
+    for epoch in range(epochs):
         begin, waits, losses, clips = asked, [], [], 0
-        for step, batch in enumerate(loader):
+        for number, batch in enumerate(loader):
             got = time.monotonic()
             waits.append(got - asked)
-            run.spans.append(vidload.Span("wait", -1, epoch, step, asked, got))
-            loss = torch.nn.functional.cross_entropy(model(normalize(batch.video)), batch.label)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            losses.append(float(loss.detach()))
+            run.spans.append(vidload.Span("wait", -1, epoch, number, asked, got))
+            losses.append(step(run, batch))
             clips += len(batch.label)
             run.samples.append(batch.video[..., ::16, ::16].numpy().copy())
             run.spans += batch.spans
@@ -155,7 +165,7 @@ def train_with_vidload(index: Path, args: argparse.Namespace, progress: Progress
         labeled = len(videos.classes) > 1 and int(videos.labels.min()) >= 0
         classes = max(2, len(videos.classes) if labeled else len(videos))
     clips = vidload.RandomClips(num_frames=args.num_frames, stride=args.stride, clips_per_video=args.clips_per_video)
-    run = Run("vidload", time.monotonic())
+    run = new_run("vidload", classes, args)
     dataset = vidload.ClipDataset(index, clips=clips, size=args.size, decoder=args.decoder)
     traced: list[vidload.Span] = []
     with vidload.VideoLoader(
@@ -168,7 +178,7 @@ def train_with_vidload(index: Path, args: argparse.Namespace, progress: Progress
         trace=traced.append,
     ) as loader:
         recorded = Recorded(loader, labeled)
-        train(run, recorded, args, classes, len(loader), progress)
+        train(run, recorded, args.epochs, len(loader), progress)
     run.spans += [span for span in traced if span.kind in ("read", "decode")]
     return run, recorded, classes
 
@@ -187,7 +197,7 @@ def train_with_dataloader(
                     video = videos[video_id]
                     place = vidload.CenterCrop(args.size).plan(*video.display_size, lambda: 0.0)
                     plan.append(ClipPlan(video.path, frames, label, place.scaled, place.window, epoch, step))
-    run = Run("DataLoader + decord", time.monotonic())
+    run = new_run("DataLoader + decord", classes, args)
     loader = DataLoader(
         DecordClips(plan),
         batch_sampler=InTurn(epochs),
@@ -195,7 +205,7 @@ def train_with_dataloader(
         persistent_workers=True,
         collate_fn=collate,
     )
-    train(run, loader, args, classes, len(epochs[0]), progress)
+    train(run, loader, args.epochs, len(epochs[0]), progress)
     return run
 
 
@@ -219,15 +229,16 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--films", type=int, default=6, help="synthetic films to write")
     parser.add_argument("--seconds", type=int, default=300, help="length of each")
     parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--clips-per-video", type=int, default=8)
+    parser.add_argument("--clips-per-video", type=int, default=12)
     parser.add_argument("--batch-size", type=int, default=4)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--num-frames", type=int, default=16)
     parser.add_argument("--stride", type=int, default=4)
     parser.add_argument("--size", type=int, default=112, help="side of the clips in pixels")
     parser.add_argument(
-        "--width", type=int, default=32, help="channels of the net's first layer: how long a step takes"
+        "--width", type=int, default=48, help="channels of the net's first layer: how long a step takes"
     )
+    parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--decoder", default="auto", help="vidload's: auto, decord or pyav")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
@@ -245,6 +256,9 @@ def main() -> int:
     index = args.out / "videos.index"
     folder = args.videos or synthetic_films(args.out / "films", args.films, args.seconds, console)
     build_index(folder, index)
+    # What torch sets up in a process's first step is no loader's doing.
+    blank = torch.zeros(args.batch_size, 3, args.num_frames, args.size, args.size, dtype=torch.uint8)
+    step(new_run("", 2, args), Batch(blank, torch.zeros(args.batch_size, dtype=torch.long), []))
     with progress_bar(console) as progress:
         run, recorded, classes = train_with_vidload(index, args, progress)
         runs = [run, train_with_dataloader(index, recorded, classes, args, progress)]

@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import rich.box
 import rich.console
 import rich.table
 import torch
@@ -102,7 +103,7 @@ def run(kind: str, epochs: int, args: argparse.Namespace, folder: Path) -> Resul
     data, model = Integers(args.items, args.load, time.monotonic(), log), Sleeper(args.step)
     if kind == "DataLoader":
         return train(kind, DataLoader(data, num_workers=2, persistent_workers=True), model, epochs, data)  # type: ignore[arg-type]
-    # Told how many epochs follow, it loads nothing beyond the last; else it can only guess that another one does.
+    # Told how many epochs there are, it loads nothing beyond the last; else it can only guess that another one follows.
     told = epochs if kind == "VideoLoader" else None
     with VideoLoader(data, num_workers=2, epochs=told) as loader:
         return train(kind, loader, model, epochs, data)
@@ -111,8 +112,8 @@ def run(kind: str, epochs: int, args: argparse.Namespace, folder: Path) -> Resul
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--items", type=int, default=10, help="items of the data set")
-    parser.add_argument("--load", type=float, default=0.4, help="seconds to load an item")
-    parser.add_argument("--step", type=float, default=0.25, help="seconds of a training step")
+    parser.add_argument("--load", type=float, default=0.35, help="seconds to load an item")
+    parser.add_argument("--step", type=float, default=0.22, help="seconds of a training step")
     args = parser.parse_args()
 
     results = []
@@ -121,16 +122,18 @@ def main() -> None:
             for kind in ("DataLoader", "VideoLoader"):
                 print(f"\n{kind}, {epochs} epoch{'s' if epochs > 1 else ''}", flush=True)
                 results.append((epochs, run(kind, epochs, args, Path(folder))))
-        kind = "VideoLoader without epochs="
+        kind = "VideoLoader, endless"
         print(f"\n{kind}, 1 epoch", flush=True)
         results.append((1, run(kind, 1, args, Path(folder))))
 
-    table = rich.table.Table(title=f"items of {args.load} s, steps of {args.step} s, two workers")
-    for column in ("loader", "epochs", "first wait of each epoch (s)", "mean of the others (s)", "loaded", "in vain"):
+    table = rich.table.Table(
+        title=f"Items of {args.load} s, steps of {args.step} s; waits in seconds", box=rich.box.SIMPLE
+    )
+    for column in ("loader", "epochs", "first waits", "others", "loaded", "in vain"):
         table.add_column(column, justify="left" if column == "loader" else "right")
     for epochs, result in results:
         others = [wait for waits in result.waits for wait in waits[1:]]
-        firsts = "  ".join(f"{waits[0]:.3f}" for waits in result.waits)
+        firsts = " / ".join(f"{waits[0]:.3f}" for waits in result.waits)
         mean = f"{sum(others) / max(len(others), 1):.3f}"
         in_vain = str(result.loaded - result.trained)
         table.add_row(result.name, str(epochs), firsts, mean, str(result.loaded), in_vain)
