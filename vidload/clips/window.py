@@ -141,7 +141,7 @@ class RateWindow:
 
     def random_start(self, video: Video, uniform: float) -> float:
         """Any moment of the slack, all as likely."""
-        return uniform * max(self.slack_of(video) - forgiveness(video), 0.0)
+        return uniform * max(self.slack_of(video) - video.forgiveness, 0.0)
 
     def even_start(self, video: Video, clip: int, clips: int) -> float:
         """The first frame's pts to the latest start whose last moment is the last frame's pts."""
@@ -168,30 +168,9 @@ class RateWindow:
         return np.arange(self.num_frames) / self.fps
 
 
-def forgiveness(video: Video) -> float:
-    """Seconds by which a frame's pts may be later than a moment and still count as shown then.
-
-    Half a tick, since containers round pts to ticks (30 fps in milliseconds is 0, 33, 67, 100, ...); at most half a
-    millisecond, since where ticks are coarse, as long as a frame perhaps, they are exact.
-    """
-    return min(float(video.time_base) / 2, 0.0005)
-
-
 def shown_at(video: Video, seconds: Float64) -> Int64:
-    """Frames shown at times after the first frame, int64[len(seconds)]; the last frame from its pts on.
-
-    By bisection, so that only a few of a long film's timestamps are looked up.
-    """
-    first = int(video.packet_pts[video.frame_packets[0]])
-    ticks = first + (seconds + forgiveness(video)) / float(video.time_base)
-    low = np.zeros(len(seconds), dtype=np.int64)
-    high = np.full(len(seconds), video.num_frames, dtype=np.int64)
-    for _ in range(video.num_frames.bit_length()):
-        middle = (low + high) // 2
-        pts = video.packet_pts[video.frame_packets[np.minimum(middle, video.num_frames - 1)]]
-        begun = (pts <= ticks) & (middle < high)
-        low, high = np.where(begun, middle + 1, low), np.where(begun, high, middle)
-    return np.maximum(low - 1, 0)
+    """Frames shown at times after the first frame's pts, int64[len(seconds)]; the last frame from its pts on."""
+    return video.frames_at(seconds + video.pts(np.array([0]))[0])
 
 
 def make_window(owner: str, num_frames: int, stride: int | None, fps: float | None) -> Window:

@@ -104,7 +104,7 @@ class Film:
             raise ArgumentError(
                 f"{self.video.path}: {seconds} s is outside the film, which goes from {start} to {end} s"
             )
-        frame: Frames = self.frames([self.video.frame_at(seconds)], size=size)[0]
+        frame: Frames = self.frames(self.video.frames_at(np.array([seconds])), size=size)[0]
         return frame
 
     def close(self) -> None:

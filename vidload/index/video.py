@@ -117,15 +117,32 @@ class Video:
         ticks = self.packet_pts[self.frame_packets[frames]]
         return ticks.astype(np.float64) * self.time_base.numerator / self.time_base.denominator
 
-    def frame_at(self, seconds: float) -> int:
-        """The frame shown at a time: the last one with pts ≤ `seconds`; the first frame before all of them."""
-        ticks = seconds * self.time_base.denominator / self.time_base.numerator
-        # Half a tick forgives a time that was a pts before it went through floating point.
-        low, high = 0, self.num_frames
-        while low < high:
+    @property
+    def forgiveness(self) -> float:
+        """Seconds by which a frame's pts may be later than a moment and still count as shown then.
+
+        Half a tick, since containers round pts to ticks (30 fps in milliseconds is 0, 33, 67, 100, ...); at most half a
+        millisecond, since where ticks are coarse, as long as a frame perhaps, they are exact.
+        """
+        return min(float(self.time_base) / 2, 0.0005)
+
+    def frames_at(self, seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+        """The frames shown at times: the last with pts ≤ each, the first one before all of them.
+
+        By bisection, so that only a few of a long film's timestamps are looked up.
+
+        Args:
+            seconds: float64[N], on the scale of `pts`.
+
+        Returns:
+            int64[N], frame numbers.
+        """
+        ticks = (seconds + self.forgiveness) / float(self.time_base)
+        low = np.zeros(len(seconds), dtype=np.int64)
+        high = np.full(len(seconds), self.num_frames, dtype=np.int64)
+        for _ in range(self.num_frames.bit_length()):
             middle = (low + high) // 2
-            if self.packet_pts[self.frame_packets[middle]] <= ticks + 0.5:
-                low = middle + 1
-            else:
-                high = middle
-        return max(low - 1, 0)
+            pts = self.packet_pts[self.frame_packets[np.minimum(middle, self.num_frames - 1)]]
+            begun = (pts <= ticks) & (middle < high)
+            low, high = np.where(begun, middle + 1, low), np.where(begun, high, middle)
+        return np.maximum(low - 1, 0)
