@@ -9,7 +9,9 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from vidload.decode.decord import DecordDecoder, gives_width
 from vidload.decode.protocol import Decoder, Frames
+from vidload.decode.pyav import PyAVDecoder
 from vidload.decode.source import read_slice
 from vidload.errors import ArgumentError, DecodeError
 from vidload.index.video import HIDDEN, IntArray, Video
@@ -41,20 +43,7 @@ def check_decoder(decoder: str) -> None:
         raise ArgumentError(f"decoder={decoder!r}: there are {', '.join(map(repr, get_args(DecoderName)))}")
 
 
-def _pyav() -> Decoder:
-    from vidload.decode.pyav import PyAVDecoder
-
-    return PyAVDecoder()
-
-
-def _decord() -> Decoder:
-    from vidload.decode.decord import DecordDecoder
-
-    return DecordDecoder()
-
-
-_MAKERS: dict[str, Callable[[], Decoder]] = {"pyav": _pyav, "decord": _decord}
-
+_MAKERS: dict[str, Callable[[], Decoder]] = {"pyav": PyAVDecoder, "decord": DecordDecoder}
 
 # Codecs that decord was checked on; see docs/decoders.md.
 _DECORD_CODECS = frozenset({"av1", "h264", "hevc", "mjpeg", "mpeg4", "vp8", "vp9"})
@@ -66,6 +55,8 @@ def decord_reason(video: Video) -> str | None:
         return f"it isn't checked on codec {video.codec}"
     if np.any(video.packet_flags & HIDDEN):
         return "it has packets that no frame comes out of, and decord counts packets"
+    if not gives_width(video.width):
+        return f"it fails on pictures {video.width} pixels wide"
     return None
 
 

@@ -19,10 +19,22 @@ from vidload.index.bitstream import packet_role
 from vidload.index.header import open_header
 from vidload.transforms.geometry import Placement
 
-__all__ = ["DecordDecoder"]
+__all__ = ["DecordDecoder", "gives_width"]
 
 # decord gives a frame again where one can't be decoded, and counts these; this share of them is too much.
 _TOLERATED_SHARE = 1e-9
+# Pixels that libavutil pads a row to, by the vector registers of the processor.
+_ROW_ALIGNMENTS = (16, 32, 64)
+
+
+def gives_width(width: int) -> bool:
+    """Whether decord can give pictures of a width.
+
+    It divides the bytes of a row, padding and all, by the width and takes the result for the number of channels: where
+    that is a whole number above 3 (96 pixels in a row of 384 bytes, say), it fails.
+    """
+    padded = (-(-width // alignment) * alignment for alignment in _ROW_ALIGNMENTS)
+    return all(row == width or 3 * row % width for row in padded)
 
 
 class DecordDecoder:
@@ -52,7 +64,7 @@ class DecordDecoder:
         video = piece.video
         coded = as_coded(video, placement)
         file = mux_slice(piece)
-        whole = coded.crop == (0, 0, video.width, video.height)
+        whole = coded.crop == (0, 0, video.width, video.height) and gives_width(coded.scaled[0])
         width, height = coded.scaled if whole else (video.width, video.height)
         wanted, at = np.unique(file.frames, return_inverse=True)
         try:

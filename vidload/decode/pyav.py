@@ -18,9 +18,10 @@ from av.video.frame import VideoFrame
 from vidload.decode.bounded import BoundedCache
 from vidload.decode.orient import as_coded, as_shown
 from vidload.decode.protocol import Frames, Slice, make_packet, undecoded
+from vidload.decode.slice import keyframes_of
 from vidload.errors import DecodeError
 from vidload.index.header import open_header
-from vidload.index.video import Video
+from vidload.index.video import DISPOSABLE, Video
 from vidload.transforms.geometry import Placement
 
 __all__ = ["PyAVDecoder"]
@@ -50,16 +51,17 @@ class PyAVDecoder:
         video = piece.video
         coded = as_coded(video, placement)
         rows = piece.rows_of_packet()
-        damaged: list[int] = []
+        corrupt: list[int] = []
 
         def take(frames: list[VideoFrame]) -> None:
             for frame in frames:
                 packet = frame.pts
-                targets = rows.pop(packet, None) if packet is not None else None
-                if targets is None or packet is None:
+                if packet is None:
                     continue
                 if frame.is_corrupt:
-                    damaged.append(packet)
+                    corrupt.append(packet)
+                targets = rows.pop(packet, None)
+                if targets is None:
                     continue
                 if (frame.width, frame.height) != (video.width, video.height):
                     raise undecoded(
@@ -89,8 +91,9 @@ class PyAVDecoder:
         except DecodeError:
             self._contexts.discard(video.header)
             raise
-        if damaged or rows:
+        if corrupt or rows:
             self._contexts.discard(video.header)
+        damaged = _damaged(piece, corrupt)
         if damaged:
             raise undecoded(piece, self.name, damaged, "comes out damaged")
         if rows:
@@ -133,6 +136,21 @@ class PyAVDecoder:
         return window
 
 
+def _damaged(piece: Slice, corrupt: list[int]) -> list[int]:
+    """Wanted packets whose frames are corrupt, or may refer to one that is: only that one has a mark of it."""
+    if not corrupt:
+        return []
+    video = piece.video
+    wanted = np.unique(piece.plan.wanted)
+    keys, at = keyframes_of(video, wanted)
+    first_needed = keys[np.maximum(at, 0)]
+    damaged = np.isin(wanted, corrupt)
+    for packet in corrupt:
+        if not video.packet_flags[packet] & DISPOSABLE:
+            damaged |= (first_needed <= packet) & (packet < wanted)
+    return [int(packet) for packet in wanted[damaged]]
+
+
 def _make_graph(frame: VideoFrame, placement: Placement) -> Graph:
     """Crop first, scale in the frame's own colour space, convert last: 0.1 ms a frame of 640 × 360 to 224 × 224."""
     graph = Graph()
@@ -147,7 +165,7 @@ def _make_graph(frame: VideoFrame, placement: Placement) -> Graph:
     ]
     if placement.crop != (0, 0, frame.width, frame.height):
         x, y, width, height = placement.crop
-        nodes.append(graph.add("crop", f"{width}:{height}:{x}:{y}"))
+        nodes.append(graph.add("crop", f"{width}:{height}:{x}:{y}:exact=1"))
     width, height = placement.scaled
     nodes.append(graph.add("scale", f"{width}:{height}:flags=bicubic"))
     nodes.append(graph.add("format", "rgb24"))

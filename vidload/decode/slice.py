@@ -10,7 +10,7 @@ import numpy as np
 from vidload.errors import ArgumentError, DecodeError
 from vidload.index.video import DISPOSABLE, KEY, IntArray, Video
 
-__all__ = ["SlicePlan", "plan_slice"]
+__all__ = ["SlicePlan", "keyframes_of", "plan_slice"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +65,9 @@ def plan_slice(
         raise ArgumentError(
             f"{video.path}: frame {int(numbers[outside][0])} is outside the video, which has {video.num_frames} frames"
         )
-    flags, pts = video.packet_flags, video.packet_pts
     wanted = video.frame_packets[numbers].astype(np.int64)
     packets = np.unique(wanted)
-    keys = np.flatnonzero(flags & KEY)
-    at = np.searchsorted(keys, packets, side="right") - 1
-    # A leading picture is shown before its keyframe, and may refer to what comes before that in decode order.
-    at = np.where((at > 0) & (pts[packets] < pts[keys[at]]), at - 1, at)
+    keys, at = keyframes_of(video, packets)
     if at.min() < 0:
         frame = int(numbers[np.flatnonzero(wanted == packets[int(at.argmin())])[0]])
         raise DecodeError(f"{video.path}: frame {frame} has no keyframe before it, so it can't be decoded")
@@ -87,6 +83,24 @@ def plan_slice(
         end = packet
     runs.append(_run(video, begin, end, packets, drop_disposable))
     return SlicePlan(tuple(runs), wanted)
+
+
+def keyframes_of(video: Video, packets: IntArray) -> tuple[IntArray, IntArray]:
+    """Where decoding has to start for each of some packets.
+
+    Args:
+        video: The video.
+        packets: int64[N], packet numbers.
+
+    Returns:
+        int64[keyframes], all packets where decoding can start, and int64[N], which of them each packet needs; -1 for
+        packets before the first.
+    """
+    keys = np.flatnonzero(video.packet_flags & KEY)
+    at = np.searchsorted(keys, packets, side="right") - 1
+    # A leading picture is shown before its keyframe, and may refer to what comes before that in decode order.
+    leading = (at > 0) & (video.packet_pts[packets] < video.packet_pts[keys[at]])
+    return keys, np.where(leading, at - 1, at)
 
 
 def _run(video: Video, begin: int, end: int, wanted: IntArray, drop_disposable: bool) -> IntArray:
