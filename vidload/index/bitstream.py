@@ -1,4 +1,4 @@
-"""Which packets no other frame refers to, read from their first bytes.
+"""What packets say of themselves: whether another frame refers to them, and whether a frame comes out at all.
 
 Dropping such a packet changes no pixel of any other frame. Only what a specification states is used:
 
@@ -8,6 +8,9 @@ Dropping such a packet changes no pixel of any other frame. Only what a specific
 - MPEG-4 part 2 (ISO/IEC 14496-2, 6.3.5) and MPEG-2 (ITU-T H.262, 6.3.9): B pictures are no reference.
 
 For every other codec nothing is claimed beyond what the container says of a packet.
+
+Packets without a frame of their own are known for VP8 (RFC 6386, 9.1) and VP9 (VP9 bitstream specification, 6.2 and
+annex B), by ``show_frame``.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-__all__ = ["PacketRole", "packet_role"]
+__all__ = ["PacketRole", "gives_no_frame", "packet_role"]
 
 
 class PacketRole(NamedTuple):
@@ -55,6 +58,27 @@ def packet_role(codec: str, extradata: bytes | None) -> Callable[[bytes], Packet
     if codec in ("mpeg1video", "mpeg2video"):  # picture_coding_type, three bits after ten of temporal_reference: 3 is B
         return lambda data: _picture_role(data, b"\x00\x00\x01\x00", lambda at: data[at + 1] >> 3 & 7 == 3)
     return None
+
+
+def gives_no_frame(codec: str, data: bytes) -> bool:
+    """Whether a packet says that it is only decoded, and shown by nothing; False where its codec doesn't say.
+
+    Args:
+        codec: Name of the codec, as libavcodec names it.
+        data: The packet, at least one byte.
+    """
+    first, last = data[0], data[-1]
+    if codec == "vp8":
+        return not first >> 4 & 1
+    if codec == "vp9":
+        frames_in_index = (last & 7) + 1
+        index_size = 2 + frames_in_index * ((last >> 3 & 3) + 1)
+        if last >> 5 == 6 and data[-index_size:][:1] == data[-1:]:
+            return False  # several frames in one packet, of which the last is shown
+        # frame_marker (two bits), profile (two, and one reserved for profile 3), show_existing_frame, frame_type
+        show_existing, show = (2, 0) if first >> 4 & 3 == 3 else (3, 1)
+        return not (first >> show_existing & 1 or first >> show & 1)
+    return False
 
 
 def _h264_unit(data: bytes, at: int) -> PacketRole | None:

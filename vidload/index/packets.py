@@ -11,7 +11,7 @@ from av.container import InputContainer
 from av.video.stream import VideoStream
 
 from vidload.errors import NoVideoStreamError
-from vidload.index.bitstream import packet_role
+from vidload.index.bitstream import gives_no_frame, packet_role
 from vidload.index.video import DISCARD, DISPOSABLE, HIDDEN, KEY, IntArray
 
 __all__ = ["NO_TIMESTAMP", "Packets", "read_packets"]
@@ -106,7 +106,7 @@ def read_packets(path: str, container: InputContainer, stream: VideoStream) -> P
             if pts is None:
                 stated, pts = False, NO_TIMESTAMP
             dts = packet.dts if packet.dts is not None else NO_TIMESTAMP
-            if codec == "vp8" and not data[0] >> 4 & 1:  # show_frame (RFC 6386, 9.1)
+            if gives_no_frame(codec, data):
                 flags |= HIDDEN
             rows.append((pts, dts, pos, size, flags | (layer + 1) << 4, packet.duration or 0))
     if not rows:
