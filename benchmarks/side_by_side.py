@@ -71,7 +71,9 @@ def cpu_seconds() -> float:
 
 def report(name: str, figures: dict[str, Any], path: Path | None) -> None:
     """Print a benchmark's figures as one JSON line, and write them to a file where one is named."""
-    figures = {"benchmark": name, "python": platform.python_version(), "cores": len(os.sched_getaffinity(0))} | figures
+    cores = len(os.sched_getaffinity(0))
+    machine = {"python": platform.python_version(), "cores": cores, "load_average": os.getloadavg()[1]}
+    figures = {"benchmark": name} | machine | figures
     line = json.dumps(figures)
     print(line)
     if path is not None:

@@ -191,7 +191,7 @@ def print_tables(results: dict[str, Any], args: argparse.Namespace) -> None:
 
     alone = medians[FLOOR]
     table = Table(title="where the time of a clip goes (ms of one worker)")
-    for column in ("contender", "read", "decode", "of it codec", "other", "in all"):
+    for column in ("contender", "read", "decode", "of it libavcodec", "other", "in all"):
         table.add_column(column, justify="left" if column == "contender" else "right")
     for name in ratios:
         if name != PEER:
@@ -201,6 +201,10 @@ def print_tables(results: dict[str, Any], args: argparse.Namespace) -> None:
             table.add_row(name, *(f"{seconds * 1000:.1f}" for seconds in cells))
     CONSOLE.print(table)
     share = alone["slice_s_per_clip"] / alone["all_s_per_clip"]
+    CONSOLE.print(
+        "libavcodec's part is what these frames cost at least; the rest of decoding is scaling, conversion and the "
+        "backend's own work, and other is starting, waiting for the slowest clip of a batch and the consumer."
+    )
     CONSOLE.print(
         f"A slice has {alone['slice_packets']:.0f} packets of {alone['all_packets']:.0f} since the keyframe and takes "
         f"libavcodec {share:.0%} of their time."

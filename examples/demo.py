@@ -222,6 +222,11 @@ def print_table(console: Console, runs: list[Run]) -> None:
     console.print(table)
 
 
+def differing_clips(first: np.ndarray, second: np.ndarray) -> int:
+    """Count the clips of two batches that have a frame whose pixels differ by more than a level on average."""
+    return int((np.abs(first.astype(int) - second).mean((1, 3, 4)).max(1) > 1).sum())
+
+
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("build/demo"), help="folder for all that is written")
@@ -263,10 +268,13 @@ def main() -> int:
         run, recorded, classes = train_with_vidload(index, args, progress)
         runs = [run, train_with_dataloader(index, recorded, classes, args, progress)]
     print_table(console, runs)
-    first, second = (np.concatenate([sample.ravel() for sample in run.samples]).astype(int) for run in runs)
-    console.print(
-        f"Both trained on the same clips: their pixels differ by {np.abs(first - second).mean():.2f} levels of 255."
-    )
+    other = sum(map(differing_clips, *(run.samples for run in runs)))
+    clips = sum(len(sample) for sample in run.samples)
+    console.print(f"Both were asked for the same videos and frames; of {clips} clips, {other} came out differently.")
+    if other:
+        console.print(
+            "decord, opened on whole films, gives wrong frames on some films, and on busy machines now and then."
+        )
 
     summary, timeline = args.out / "summary.json", args.out / "timeline.png"
     keys = ("vidload", "dataloader")

