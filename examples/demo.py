@@ -270,7 +270,10 @@ def main() -> int:
     print_table(console, runs)
     other = sum(map(differing_clips, *(run.samples for run in runs)))
     clips = sum(len(sample) for sample in run.samples)
-    console.print(f"Both were asked for the same videos and frames; of {clips} clips, {other} came out differently.")
+    console.print(
+        f"Both were asked for the same videos and frames; of {clips} clips, {other} came out differently.",
+        soft_wrap=True,
+    )
     if other:
         console.print(
             "decord, opened on whole films, gives wrong frames on some films, and on busy machines now and then."
