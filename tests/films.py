@@ -7,10 +7,12 @@ by its name; ``@pytest.mark.parametrize("film", FILMS, ids=str)`` runs it on all
 from __future__ import annotations
 
 import importlib.metadata
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import numpy.typing as npt
 
@@ -96,6 +98,7 @@ FILMS = [
     Film("av1_webm", ".webm", "av1", "libsvtav1"),
     Film("mpeg4", ".mp4", "mpeg4", "mpeg4"),
     Film("mpeg4_avi", ".avi", "mpeg4", "mpeg4"),
+    Film("mpeg4_moving", ".avi", "mpeg4", "mpeg4", width=256, height=128, arguments={"moving": True}),
     Film("mpeg2_ts", ".ts", "mpeg2video", "mpeg2video"),
     Film("mjpeg_avi", ".avi", "mjpeg", "mjpeg"),
     Film("ffv1_mkv", ".mkv", "ffv1", "ffv1"),
@@ -117,6 +120,51 @@ class FilmFolder:
             film = FILMS_BY_NAME[film]
         path = self.folder / (film.name + film.suffix)
         return path if path.exists() else film.write(self.folder)
+
+
+def remux(
+    source: Path,
+    path: Path,
+    *,
+    drop: Sequence[int] = (),
+    change: Mapping[int, bytes] | None = None,
+    rotation: tuple[int, bool] = (0, False),
+) -> Path:
+    """Write a film's packets into another file, without decoding or encoding anything.
+
+    Args:
+        source: The film.
+        path: File to write; the suffix chooses the container.
+        drop: Numbers of packets to leave out.
+        change: New bytes by number of packet.
+        rotation: Degrees counterclockwise by which the picture is turned for showing, and whether it is then mirrored
+            left to right.
+
+    Returns:
+        The path written.
+    """
+    with av.open(str(source)) as container, av.open(str(path), "w", options={"fflags": "bitexact"}) as target:
+        stream = container.streams.video[0]
+        copy = target.add_stream_from_template(stream)
+        if rotation != (0, False):
+            copy.set_display_rotation(rotation[0], hflip=rotation[1])
+        packets = [packet for packet in container.demux(stream) if packet.size]
+        for number, packet in enumerate(packets):
+            if number in drop:
+                continue
+            if change and number in change:
+                packet = with_bytes(packet, change[number])
+            packet.stream = copy
+            target.mux(packet)
+    return path
+
+
+def with_bytes(packet: av.Packet[Any], data: bytes) -> av.Packet[Any]:
+    """The same packet with other bytes."""
+    other = av.Packet(data)
+    other.pts, other.dts, other.duration = packet.pts, packet.dts, packet.duration
+    other.time_base, other.is_keyframe = packet.time_base, packet.is_keyframe
+    return other
 
 
 def real_footage() -> list[Path]:
