@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from vidload.dataset import ClipDataset
+from vidload.errors import SampleError
 from vidload.loader.batch import make_batch
-from vidload.loader.memory import Mapping, Ring, Slot
-from vidload.loader.messages import ClipTask, CollateTask, PackedSample, SampleTask, Task
-from vidload.loader.packing import load
-from vidload.loader.worker import ROW_STRIDE
+from vidload.loader.messages import ClipTask, CollateTask, SampleTask, Task
+from vidload.loader.parcel import ROW_BYTES, Parcel, open_mapped
+from vidload.loader.ring import Ring, Slot
 
 __all__ = ["Assembly", "ClipAssembly", "SampleAssembly"]
 
@@ -26,6 +25,9 @@ class Assembly(Protocol):
     slot_bytes: int
     """Bytes of one batch's slot; 0 where none is needed."""
 
+    tasks_per_worker: int
+    """Tasks that a worker is handed before it has finished the first of them."""
+
     def task(self, number: int, epoch: int, step: int, sample: int, slot: int, row: int) -> Task:
         """The task of one sample."""
         ...
@@ -37,7 +39,19 @@ class Assembly(Protocol):
     def finish(
         self, epoch: int, step: int, samples: Int64, results: list[Any], ring: Ring | None, slot: Slot | None
     ) -> Any:
-        """The batch. Where the slot's memory is part of it, the slot is lent, else it is released."""
+        """The batch. Where the slot's memory is part of it, the slot is lent, else it is released.
+
+        Args:
+            epoch: The epoch.
+            step: The batch within the epoch.
+            samples: int64[B], which they are.
+            results: What their tasks gave; or, of a collate task, its result and the files that came along.
+            ring: Where slots come from.
+            slot: The batch's.
+
+        Raises:
+            SampleError: If what came from a process can't be loaded in this one.
+        """
         ...
 
 
@@ -45,10 +59,13 @@ class ClipAssembly:
     """Clips lie in the slot already; the slot is the batch's memory.
 
     Args:
-        dataset: The clips.
+        dataset: The clips, all of one shape.
         batch_size: Clips per batch.
         seed: The loader's.
     """
+
+    # The one it is at, and the next, so that it never waits for the scheduler.
+    tasks_per_worker = 2
 
     def __init__(self, dataset: ClipDataset, batch_size: int, seed: int) -> None:
         shape = dataset.clip_shape
@@ -82,20 +99,22 @@ class SampleAssembly:
     Args:
         batch_size: Samples per batch.
         seed: The loader's.
-        packed: Whether samples come pickled from processes.
+        packed: Whether samples lie packed in a slot, as those of processes do.
     """
+
+    # No more, or a finished batch would wait for a sample of a later one before it is collated.
+    tasks_per_worker = 1
 
     def __init__(self, batch_size: int, seed: int, packed: bool) -> None:
         self._seed = seed
-        self._packed = packed
-        self.slot_bytes = batch_size * ROW_STRIDE if packed else 0
+        self.slot_bytes = batch_size * ROW_BYTES if packed else 0
 
     def task(self, number: int, epoch: int, step: int, sample: int, slot: int, row: int) -> Task:
         """Take a sample."""
         return SampleTask(number, epoch, step, sample, slot, row, self._seed)
 
     def collate(self, number: int, epoch: int, step: int, slot: int, results: list[Any]) -> Task | None:
-        """Collate all samples; `results` gets one item more by it, the batch."""
+        """Collate all samples."""
         return CollateTask(number, epoch, step, slot, results)
 
     def finish(
@@ -104,20 +123,13 @@ class SampleAssembly:
         """What the collate function made."""
         if ring is not None and slot is not None:
             ring.release(slot)
-        (batch,) = results
-        return unpack_batch(*batch) if self._packed else batch
-
-
-def unpack_batch(packed: PackedSample, files: tuple[int, ...]) -> Any:
-    """A batch that a process sent; its arrays and tensors live in the file's memory, which nobody else maps."""
-    if not files:
-        return load(packed.data, ())
-    try:
-        mapping = Mapping(files[0], sum(packed.lengths))
-    finally:
-        os.close(files[0])
-    buffers, offset = [], 0
-    for length in packed.lengths:
-        buffers.append(mapping.array((length,), offset))
-        offset += length
-    return load(packed.data, buffers)
+        value, files = results
+        if not isinstance(value, Parcel):
+            return value
+        try:
+            return open_mapped(value, files)
+        except Exception as error:
+            raise SampleError(
+                f"the batch of step {step} of epoch {epoch} came from a worker but can't be loaded: "
+                f"{type(error).__name__}: {error}"
+            ) from error

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import operator
 import weakref
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Literal, get_args
 
 import cloudpickle
-import numpy as np
-import numpy.typing as npt
+from torch.utils.data import IterableDataset
 
 from vidload.clips.random import check_word
 from vidload.clips.schedule import Schedule
 from vidload.dataset import ClipDataset
 from vidload.errors import ArgumentError, EpochsExhaustedError, LoaderClosedError, SendError, VidloadError
 from vidload.loader.assembly import Assembly, ClipAssembly, SampleAssembly
+from vidload.loader.inline import InlinePipeline
 from vidload.loader.pipeline import END, Pipeline
-from vidload.loader.pools import CallerPool, Pool, ProcessPool, ThreadPool
+from vidload.loader.pool import Pool
+from vidload.loader.prefetch import PrefetchPipeline
+from vidload.loader.processes import ProcessPool
 from vidload.loader.runner import Runner
+from vidload.loader.scheduler import Scheduler
 from vidload.loader.span import Span
+from vidload.loader.threads import ThreadPool
 
 __all__ = ["VideoLoader", "WorkerKind"]
 
@@ -85,12 +90,12 @@ class VideoLoader:
         device: str = "cpu",
         trace: Callable[[Span], None] | None = None,
     ) -> None:
-        _check_count("batch_size", batch_size, 1)
-        _check_count("num_workers", num_workers, 0)
+        batch_size = _count("batch_size", batch_size, 1)
+        num_workers = _count("num_workers", num_workers, 0)
         if epochs is not None:
-            _check_count("epochs", epochs, 1)
+            epochs = _count("epochs", epochs, 1)
         if prefetch_batches is not None:
-            _check_count("prefetch_batches", prefetch_batches, 1)
+            prefetch_batches = _count("prefetch_batches", prefetch_batches, 1)
         if worker_kind not in get_args(WorkerKind):
             raise ArgumentError(
                 f"worker_kind={worker_kind!r}: there are {' and '.join(map(repr, get_args(WorkerKind)))}"
@@ -108,46 +113,37 @@ class VideoLoader:
         self.prefetch_batches = prefetch_batches or max(2, -(-2 * num_workers // batch_size))
         self.seed = check_word("seed", seed)
         self._schedule = Schedule(_length(dataset), batch_size, self.seed, shuffle, drop_last)
-        self._next_epoch = 0
         self._current: weakref.ref[_EpochIterator] | None = None
-        in_place = isinstance(dataset, ClipDataset) and dataset.clip_shape is not None and dataset.transform is None
-        if in_place and collate_fn is not None:
-            raise ArgumentError(
-                "collate_fn: clips of one shape are decoded where the batch lies, so there is nothing to collate; "
-                "leave it out, or give the ClipDataset a transform (the identity will do) to get samples"
-            )
-        runner = Runner(dataset, collate_fn)
-        in_processes = num_workers > 0 and worker_kind == "process"
+        self._pipeline = self._make_pipeline(collate_fn, in_order, trace)
+        # Before anything is started, so that Ctrl-C from here on leaves nothing behind.
+        self._finalizer = weakref.finalize(self, self._pipeline.close)
+        self._pipeline.start()
+
+    def _make_pipeline(
+        self,
+        collate_fn: Callable[[list[Any]], Any] | None,
+        in_order: bool,
+        trace: Callable[[Span], None] | None,
+    ) -> Pipeline:
+        dataset = self.dataset
+        in_processes = self.num_workers > 0 and self.worker_kind == "process"
         assembly: Assembly
-        if in_place:
-            assembly = ClipAssembly(dataset, batch_size, self.seed)
+        if isinstance(dataset, ClipDataset) and dataset.clip_shape is not None and dataset.transform is None:
+            if collate_fn is not None:
+                raise ArgumentError(
+                    "collate_fn: clips of one shape are decoded where the batch lies, so there is nothing to collate; "
+                    "leave it out, or give the ClipDataset a transform (the identity will do) to get samples"
+                )
+            assembly = ClipAssembly(dataset, self.batch_size, self.seed)
         else:
-            assembly = SampleAssembly(batch_size, self.seed, packed=in_processes)
-        pipeline: Pipeline
-
-        def memory(slot: int) -> npt.NDArray[np.uint8]:
-            return pipeline.memory(slot, (batch_size, *dataset.clip_shape))
-
-        pool: Pool
-        if in_processes:
-            pool = ProcessPool(_pickled(runner), num_workers)
-        elif num_workers:
-            pool = ThreadPool(runner, memory, num_workers)
-        else:
-            pool = CallerPool(runner, memory)
-        pipeline = Pipeline(
-            self._schedule,
-            epochs,
-            pool,
-            assembly,
-            depth=self.prefetch_batches if num_workers else 1,
-            in_order=in_order,
-            threaded=num_workers > 0,
-            trace=trace,
-        )
-        pipeline.start()
-        self._pipeline = pipeline
-        self._finalizer = weakref.finalize(self, pipeline.close)
+            assembly = SampleAssembly(self.batch_size, self.seed, packed=in_processes)
+        runner = Runner(dataset, collate_fn)
+        if self.num_workers == 0:
+            return InlinePipeline(self._schedule, runner, assembly, trace=trace)
+        size = self.num_workers
+        pool: Pool = ProcessPool(_pickled(runner), size) if in_processes else ThreadPool(runner, size)
+        scheduler = Scheduler(self._schedule, self.epochs, pool, assembly, depth=self.prefetch_batches, trace=trace)
+        return PrefetchPipeline(scheduler, len(self), in_order=in_order, trace=trace)
 
     def __len__(self) -> int:
         """Batches per epoch."""
@@ -156,35 +152,34 @@ class VideoLoader:
     def __iter__(self) -> Iterator[Any]:
         """Begin the next epoch; what is left of the one before is given up.
 
+        An epoch of which no batch was taken is still to come.
+
         Raises:
             EpochsExhaustedError: If `epochs` have been given already.
             LoaderClosedError: If the loader is closed.
         """
-        if self.epochs is not None and self._next_epoch >= self.epochs:
+        epoch, taken = self._pipeline.position
+        if taken:
+            epoch += 1
+        if self.epochs is not None and epoch >= self.epochs:
             raise EpochsExhaustedError(
                 f"the loader was made for epochs={self.epochs}, and has given them all; make it with more, or without "
                 "epochs="
             )
-        if not self._finalizer.alive:
+        if self._pipeline.closed:
             raise LoaderClosedError("the loader was closed; make a new one to go on")
         previous = self._current() if self._current is not None else None
         if previous is not None:
-            previous.close()
-        iterator = _EpochIterator(self, self._next_epoch)
+            previous.replaced = True
+        self._pipeline.begin(epoch)
+        iterator = _EpochIterator(self, epoch)
         self._current = weakref.ref(iterator)
         return iterator
 
-    def _leave(self, epoch: int) -> None:
-        """The consumer is done with an epoch, however that came."""
-        self._next_epoch = epoch + 1
-        if self.epochs is not None and self._next_epoch >= self.epochs:
-            self._pipeline.close(wait=False)
-        elif self._finalizer.alive:
-            self._pipeline.begin(self._next_epoch)
-
     def close(self) -> None:
         """End the workers. Batches that were yielded stay as they are."""
-        self._finalizer()
+        self._pipeline.close()
+        self._finalizer.detach()
 
     def __enter__(self) -> VideoLoader:
         return self
@@ -198,43 +193,58 @@ class VideoLoader:
 class _EpochIterator(Iterator[Any]):
     """One epoch's batches. Holds the loader, so that ``for batch in VideoLoader(...)`` keeps it alive."""
 
+    _loader: VideoLoader | None = None  # for `__del__`, should Ctrl-C hit `__init__`
+
     def __init__(self, loader: VideoLoader, epoch: int) -> None:
-        self._loader: VideoLoader | None = loader
         self._epoch = epoch
         self._begun = False
+        self.replaced = False
+        self._loader = loader
 
     def __next__(self) -> Any:
         loader = self._loader
         if loader is None:
             raise StopIteration
+        if self.replaced:
+            raise LoaderClosedError(
+                f"this loop over epoch {self._epoch} was ended by a later one over the same loader; make a loader for "
+                "each of two loops at a time"
+            )
         self._begun = True
         try:
             batch = loader._pipeline.take()
         except VidloadError:
-            self.close()
+            self._leave()
             raise
         if batch is END:
-            self.close()
+            self._leave()
             raise StopIteration
         return batch
 
-    def close(self) -> None:
-        """End this epoch; one of which nothing was asked for is still to come."""
+    def _leave(self) -> None:
         loader, self._loader = self._loader, None
-        if loader is not None and self._begun:
-            loader._leave(self._epoch)
+        if loader is None or self.replaced or not self._begun:
+            return
+        if loader._pipeline.position > (self._epoch, 0):  # an epoch of which nothing was taken is still to come
+            loader._pipeline.leave(self._epoch)
 
     def __del__(self) -> None:
-        self.close()
+        self._leave()
 
 
-def _check_count(name: str, value: int, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+def _count(name: str, value: int, least: int) -> int:
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = least - 1
+    if isinstance(value, bool) or count < least:
         raise ArgumentError(f"{name}={value!r}: give an integer of at least {least}")
+    return count
 
 
 def _length(dataset: Any) -> int:
-    if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
+    map_style = hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
+    if not map_style or isinstance(dataset, IterableDataset):
         raise ArgumentError(
             f"dataset={dataset!r}: give a map-style data set, one with __len__ and __getitem__ (iterable ones have no "
             "order to prefetch by)"

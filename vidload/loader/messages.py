@@ -7,6 +7,7 @@ from typing import Any
 
 from vidload.dataset import ClipFacts
 from vidload.errors import VidloadError
+from vidload.loader.parcel import Parcel
 from vidload.loader.span import Span
 
 __all__ = [
@@ -16,7 +17,6 @@ __all__ = [
     "Detach",
     "Done",
     "Failed",
-    "PackedSample",
     "Ready",
     "SampleTask",
     "Start",
@@ -26,20 +26,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """First message to a worker process: the user's code, and where to import what it needs from.
-
-    Attributes:
-        runner: A pickled `vidload.loader.runner.Runner`.
-        path: The loader's `sys.path`.
-    """
+    """First message to a worker process: the user's code, as a pickled `vidload.loader.runner.Runner`."""
 
     runner: bytes
-    path: list[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Attach:
-    """A slot that tasks will name; its memory comes along as a file. `size` in bytes."""
+    """A slot that tasks will name; its memory, `size` bytes, comes along as a file."""
 
     slot: int
     size: int
@@ -81,29 +75,14 @@ class SampleTask:
 
 
 @dataclass(frozen=True, slots=True)
-class PackedSample:
-    """A pickled sample; its large buffers lie one after another from `offset` of the slot on.
-
-    Attributes:
-        data: The pickle, protocol 5.
-        lengths: Bytes of each buffer outside of it.
-        offset: Where in the slot's memory the first one begins.
-    """
-
-    data: bytes
-    lengths: tuple[int, ...]
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
 class CollateTask:
-    """Make one batch of samples: packed ones in a process, the samples themselves in a thread."""
+    """Make one batch of samples: the samples themselves, or, for a process, parcels in a slot."""
 
     id: int
     epoch: int
     step: int
     slot: int
-    samples: list[Any]
+    samples: list[Parcel] | list[Any]
 
 
 Task = ClipTask | SampleTask | CollateTask
@@ -116,10 +95,10 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A task's result: facts of a clip, a sample or a batch (packed ones from a process)."""
+    """A task's result: facts of a clip, a sample or a batch (parcels of those from a process)."""
 
     id: int
-    value: ClipFacts | Any
+    value: ClipFacts | Parcel | Any
     spans: tuple[Span, ...]
 
 

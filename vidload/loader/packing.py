@@ -1,9 +1,8 @@
-"""Samples and batches of any kind on their way between processes: pickled, with large buffers beside the pickle."""
+"""Pickling samples and batches of any kind, with large buffers beside the pickle."""
 
 from __future__ import annotations
 
 import io
-import os
 import pickle
 import sys
 from collections.abc import Iterable
@@ -15,40 +14,6 @@ __all__ = ["dump", "load"]
 
 # Buffers below this travel inside the pickle: a copy of them costs less than the calls that would save it.
 _LARGE = 16 * 1024
-
-
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Like cloudpickle's, with torch's CPU tensors as buffers instead of copies."""
-
-    def reducer_override(self, value: Any) -> Any:
-        torch = sys.modules.get("torch")
-        if torch is not None and type(value) is torch.Tensor and _is_plain(torch, value):
-            # numpy has no bfloat16 and the like, but bytes it has.
-            flat = value.detach().contiguous().view(-1)
-            data = flat.view(torch.uint8).numpy() if flat.numel() else b""
-            return _tensor, (data, str(value.dtype).removeprefix("torch."), tuple(value.shape), value.requires_grad)
-        return super().reducer_override(value)
-
-
-def _is_plain(torch: Any, value: Any) -> bool:
-    return (
-        value.device.type == "cpu"
-        and value.layout == torch.strided
-        and not value.is_quantized
-        and not value.is_conj()
-        and not value.is_neg()
-        and not value.dtype.is_complex
-    )
-
-
-def _tensor(data: Any, dtype: str, shape: tuple[int, ...], requires_grad: bool) -> Any:
-    import torch
-
-    kind = getattr(torch, dtype)
-    if not len(data):
-        return torch.empty(shape, dtype=kind, requires_grad=requires_grad)
-    tensor = torch.from_numpy(data).view(kind).view(shape)
-    return tensor.requires_grad_() if requires_grad else tensor
 
 
 def dump(value: Any) -> tuple[bytes, list[memoryview]]:
@@ -79,9 +44,39 @@ def load(data: bytes, buffers: Iterable[Any]) -> Any:
     return pickle.loads(data, buffers=buffers)
 
 
-def write_all(descriptor: int, buffers: Iterable[memoryview], offset: int) -> None:
-    """Write buffers one after another into a file."""
-    for buffer in buffers:
-        while buffer:
-            written = os.pwrite(descriptor, buffer, offset)
-            buffer, offset = buffer[written:], offset + written
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """Like cloudpickle's, with torch's CPU tensors as buffers instead of copies."""
+
+    def reducer_override(self, value: Any) -> Any:
+        torch = sys.modules.get("torch")
+        if torch is not None and type(value) is torch.Tensor and _is_plain(torch, value):
+            tensor = value.detach()
+            # The order of its axes in memory, so that channels_last arrives as such, and without a copy.
+            order = sorted(range(tensor.dim()), key=lambda axis: (-tensor.stride(axis), axis))
+            flat = tensor.permute(order).contiguous()
+            # numpy has no bfloat16 and the like, but bytes it has.
+            data = flat.view(-1).view(torch.uint8).numpy() if flat.numel() else b""
+            dtype = str(value.dtype).removeprefix("torch.")
+            return _tensor, (data, dtype, tuple(flat.shape), tuple(order), value.requires_grad)
+        return super().reducer_override(value)
+
+
+def _is_plain(torch: Any, value: Any) -> bool:
+    return (
+        value.device.type == "cpu"
+        and value.layout == torch.strided
+        and not value.is_quantized
+        and not value.is_conj()
+        and not value.is_neg()
+        and not value.dtype.is_complex
+    )
+
+
+def _tensor(data: Any, dtype: str, shape: tuple[int, ...], order: tuple[int, ...], requires_grad: bool) -> Any:
+    import torch
+
+    kind = getattr(torch, dtype)
+    flat = torch.from_numpy(data).view(kind) if len(data) else torch.empty(0, dtype=kind)
+    axes = sorted(range(len(order)), key=order.__getitem__)
+    tensor = flat.view(shape).permute(axes)
+    return tensor.requires_grad_() if requires_grad else tensor

@@ -7,17 +7,19 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from vidload.clips.random import clip_uniform
 from vidload.dataset import ClipDataset
-from vidload.decode.protocol import Frames
 from vidload.errors import SampleError, VidloadError
+from vidload.loader.memory import Mapping
 from vidload.loader.messages import ClipTask, CollateTask, Done, Failed, SampleTask, Task
 from vidload.loader.span import Span
 
-__all__ = ["Memory", "Runner"]
+__all__ = ["Memory", "Runner", "as_vidload_error"]
 
-Memory = Callable[[int], Frames]
-"""Gives a slot's memory by its number: uint8[B, T, H, W, 3] for clips."""
+Memory = Callable[[int], Mapping]
+"""Gives a slot's memory by its number."""
 
 
 class Runner:
@@ -41,12 +43,13 @@ class Runner:
                 return self._sample(task, worker)
             return self._collate(task, worker)
         except Exception as error:
-            return Failed(task.id, _as_vidload_error(error, task))
+            return Failed(task.id, as_vidload_error(error, task))
 
     def _clip(self, task: ClipTask, worker: int, memory: Memory) -> Done:
         dataset: ClipDataset = self.dataset
         plan = dataset.plan(task.video, task.clip, clip_uniform(task.seed, task.epoch, task.sample))
-        facts = dataset.decode(plan, memory(task.slot)[task.row])
+        out = memory(task.slot).array(plan.shape, task.row * int(np.prod(plan.shape)))
+        facts = dataset.decode(plan, out)
         times = facts.times
         return Done(
             task.id,
@@ -77,12 +80,13 @@ def _default_collate() -> Callable[[list[Any]], Any]:
     return default_collate
 
 
-def _as_vidload_error(error: Exception, task: Task) -> VidloadError:
-    if isinstance(error, VidloadError):
+def as_vidload_error(error: Exception, task: Task) -> VidloadError:
+    """An error that user code raised in a task as a `SampleError` with its traceback; vidload's own as it is."""
+    if type(error).__module__ == VidloadError.__module__ and isinstance(error, VidloadError):
         return error
-    what = f"sample {task.sample}" if not isinstance(task, CollateTask) else f"collating step {task.step}"
+    what = "collating" if isinstance(task, CollateTask) else f"sample {task.sample} in"
     wrapped = SampleError(
-        f"{what} of epoch {task.epoch} raised {type(error).__name__}: {error}\n\n"
+        f"{what} step {task.step} of epoch {task.epoch} raised {type(error).__name__}: {error}\n\n"
         f"Where it was raised:\n{''.join(traceback.format_exception(type(error), error, error.__traceback__)).rstrip()}"
     )
     wrapped.__cause__ = error

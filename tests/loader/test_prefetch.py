@@ -1,0 +1,324 @@
+"""The consumer and the scheduler's thread: whatever interrupts whom, nothing hangs and nothing comes twice."""
+
+from __future__ import annotations
+
+import gc
+import os
+import queue
+import signal
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import vidload.loader
+from tests.loader.datasets import Numbers
+from tests.loader.processes import loader_threads
+from vidload import VideoLoader
+from vidload.errors import LoaderClosedError, WorkerError
+from vidload.loader.pipeline import END, Finished, Key
+from vidload.loader.prefetch import PrefetchPipeline
+
+LOADER = str(Path(vidload.loader.__file__).parent)
+
+
+class FakeScheduler:
+    """Finishes what the test puts into `work`, and sees of the consumer what `turn` is told."""
+
+    def __init__(self, epochs: int | None = None) -> None:
+        self.work: queue.SimpleQueue[list[Key] | BaseException | None] = queue.SimpleQueue()
+        self.seen: list[Key] = []
+        self.epochs = epochs
+        self.state = "new"
+        self._turned = threading.Condition()
+
+    def start(self) -> None:
+        self.state = "started"
+
+    def wake(self) -> None:
+        self.work.put(None)
+
+    def is_over(self, epoch: int) -> bool:
+        return self.epochs is not None and epoch >= self.epochs
+
+    def turn(self, epoch: int, taken: int) -> list[tuple[Key, Finished]]:
+        with self._turned:
+            self.seen.append((epoch, taken))
+            self._turned.notify_all()
+        work = self.work.get()
+        if isinstance(work, BaseException):
+            raise work
+        return [(key, Finished(key)) for key in work or []]
+
+    def close(self) -> None:
+        self.state = "closed"
+
+    def wait_for_turn(self, of: Callable[[list[Key]], bool]) -> None:
+        """Wait until the consumer's positions at the turns so far are such."""
+        with self._turned:
+            assert self._turned.wait_for(lambda: of(self.seen), timeout=30)
+
+
+class News(queue.SimpleQueue):  # type: ignore[type-arg]
+    """What a consumer waits on; tells whether and when it does."""
+
+    def __init__(self) -> None:
+        self.waited = False
+        self.waiting = threading.Event()
+
+    def get(self) -> None:  # type: ignore[override]
+        self.waited = self.waited or self.empty()
+        self.waiting.set()
+        return super().get()
+
+
+def make(steps: int = 3, *, in_order: bool = True, epochs: int | None = None) -> tuple[PrefetchPipeline, FakeScheduler]:
+    scheduler = FakeScheduler(epochs)
+    pipeline = PrefetchPipeline(scheduler, steps, in_order=in_order, trace=None)  # type: ignore[arg-type]
+    pipeline._news = News()
+    pipeline.start()
+    return pipeline, scheduler
+
+
+def test_batches_come_in_order_though_finished_in_another() -> None:
+    pipeline, scheduler = make()
+    scheduler.work.put([(0, 2), (1, 0), (0, 1)])
+    scheduler.work.put([(0, 0)])
+    assert [pipeline.take() for _ in range(4)] == [(0, 0), (0, 1), (0, 2), END]
+    pipeline.begin(1)
+    assert pipeline.take() == (1, 0)
+    pipeline.close()
+
+
+def test_out_of_order_batches_come_as_finished_but_never_from_the_next_epoch() -> None:
+    pipeline, scheduler = make(in_order=False)
+    scheduler.work.put([(1, 1), (0, 2), (0, 1)])
+    assert [pipeline.take() for _ in range(2)] == [(0, 2), (0, 1)]
+    scheduler.work.put([(1, 0), (0, 0)])
+    assert [pipeline.take() for _ in range(2)] == [(0, 0), END]
+    pipeline.begin(1)
+    assert [pipeline.take() for _ in range(2)] == [(1, 1), (1, 0)]
+    pipeline.close()
+
+
+def test_what_is_ready_is_taken_without_waiting_across_the_epoch_mark_too() -> None:
+    pipeline, scheduler = make()
+    scheduler.work.put([(0, 0), (0, 1), (0, 2), (1, 0)])
+    scheduler.wait_for_turn(lambda seen: len(seen) == 2)  # what the first one finished is ready
+    pipeline._news.waited = False
+    assert [pipeline.take() for _ in range(4)] == [(0, 0), (0, 1), (0, 2), END]
+    pipeline.begin(1)
+    assert pipeline.take() == (1, 0)
+    assert not pipeline._news.waited
+    pipeline.close()
+
+
+def test_the_scheduler_is_told_of_every_step() -> None:
+    pipeline, scheduler = make(steps=2)
+    scheduler.work.put([(0, 0), (0, 1)])
+    for _ in range(2):
+        pipeline.take()
+    scheduler.wait_for_turn(lambda seen: seen[-1] == (0, 2))
+    pipeline.begin(1)
+    scheduler.wait_for_turn(lambda seen: seen[-1] == (1, 0))
+    pipeline.leave(1)
+    scheduler.wait_for_turn(lambda seen: seen[-1] == (2, 0))
+    pipeline.close()
+    assert scheduler.seen == sorted(scheduler.seen)
+
+
+def test_leaving_drops_what_is_ready_of_the_epoch() -> None:
+    pipeline, scheduler = make()
+    scheduler.work.put([(0, 0), (0, 1)])
+    batch = pipeline.take()
+    assert batch == (0, 0)
+    pipeline.leave(0)
+    scheduler.work.put([(0, 2), (1, 0)])  # one that was under way, and the next epoch's
+    pipeline.begin(1)
+    assert pipeline.take() == (1, 0)
+    scheduler.work.put([])
+    pipeline.close()
+    assert not pipeline._ready
+
+
+def test_what_ends_the_scheduler_is_raised_after_the_batches_that_are_ready() -> None:
+    pipeline, scheduler = make()
+    scheduler.work.put([(0, 0)])
+    scheduler.work.put(WorkerError("worker 0 died"))
+    assert pipeline.take() == (0, 0)
+    for _ in range(2):
+        with pytest.raises(WorkerError, match="worker 0 died"):
+            pipeline.take()
+    pipeline.close()
+    assert scheduler.state == "closed"
+
+
+def test_the_scheduler_ends_with_the_last_epoch() -> None:
+    pipeline, scheduler = make(steps=1, epochs=1)
+    scheduler.work.put([(0, 0)])
+    assert pipeline.take() == (0, 0)
+    assert pipeline.take() is END
+    pipeline.leave(0)
+    pipeline._thread.join(10)
+    assert scheduler.state == "closed"
+    pipeline.close()
+
+
+def test_closing_wakes_a_consumer_that_waits() -> None:
+    pipeline, _ = make()
+    thread = threading.Thread(target=lambda: pipeline._news.waiting.wait(30) and pipeline.close())
+    thread.start()
+    with pytest.raises(LoaderClosedError, match="closed"):
+        pipeline.take()
+    thread.join()
+
+
+def test_closing_from_many_threads_at_once() -> None:
+    pipeline, scheduler = make()
+    threads = [threading.Thread(target=pipeline.close) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
+    assert scheduler.state == "closed"
+    assert not loader_threads()
+
+
+def test_closing_before_the_start() -> None:
+    scheduler = FakeScheduler()
+    pipeline = PrefetchPipeline(scheduler, 1, in_order=True, trace=None)  # type: ignore[arg-type]
+    pipeline.close()
+    pipeline.start()  # what Ctrl-C between the two may leave
+    pipeline._thread.join(10)
+    assert scheduler.state == "closed"
+
+
+@pytest.mark.parametrize("handle", [lambda pipeline: pipeline.close(), lambda _: interrupt()], ids=["close", "Ctrl-C"])
+def test_a_signal_may_come_while_the_consumer_waits(handle: Callable[[PrefetchPipeline], None]) -> None:
+    pipeline, scheduler = make()
+    before = signal.signal(signal.SIGUSR1, lambda *_: handle(pipeline))
+    try:
+        thread = threading.Thread(
+            target=lambda: pipeline._news.waiting.wait(30) and os.kill(os.getpid(), signal.SIGUSR1)
+        )
+        thread.start()
+        with pytest.raises((LoaderClosedError, KeyboardInterrupt)) as caught:
+            pipeline.take()
+        thread.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    if caught.type is KeyboardInterrupt:
+        scheduler.work.put([(0, 0)])
+        assert pipeline.take() == (0, 0)
+    pipeline.close()
+
+
+@contextmanager
+def at_line(number: int, action: Callable[[], None]) -> Iterator[list[int]]:
+    """Do something before the n-th line that this thread runs in vidload/loader; gives the count of lines run."""
+    lines = [0]
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        if not frame.f_code.co_filename.startswith(LOADER):
+            return None
+        if event == "line":
+            lines[0] += 1
+            if lines[0] == number:
+                sys.settrace(None)
+                action()
+        return trace
+
+    previous = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield lines
+    finally:
+        sys.settrace(previous)
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_ctrl_c_at_any_line_loses_no_more_than_the_batch_it_hits(num_workers: int) -> None:
+    loader = VideoLoader(Numbers(4), num_workers=num_workers, worker_kind="thread", collate_fn=list, prefetch_batches=3)
+    with loader:
+        number, lines = 0, [0]
+        while lines[0] >= number:  # until all lines of an epoch were hit
+            number += 1
+            got: list[int] = []
+            iterator = None
+            with at_line(number, interrupt) as lines:
+                while True:
+                    try:
+                        if iterator is None:
+                            iterator = iter(loader)
+                        got += next(iterator)
+                    except KeyboardInterrupt:
+                        continue
+                    except StopIteration:
+                        break
+            assert got in ([0, 1, 2, 3], [1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2])
+        assert number > 30
+
+
+def test_closing_at_any_line_hangs_nothing() -> None:
+    number, lines = 0, [0]
+    while lines[0] >= number:
+        number += 1
+        loader = VideoLoader(Numbers(2), num_workers=1, worker_kind="thread", collate_fn=list, epochs=2)
+        iterator = iter(loader)
+        with at_line(number, loader.close) as lines:
+            try:
+                got = list(iterator)
+            except LoaderClosedError:
+                got = []
+        assert got in ([], [[0], [1]])
+        assert loader_threads() == [] or lines[0] < number
+        loader.close()
+    assert number > 15
+
+
+def test_collecting_garbage_at_any_line_hangs_nothing() -> None:
+    """A loader in a cycle is finalised wherever the collector happens to run."""
+    number, lines = 0, [0]
+    gc.freeze()  # what is there already, so that collecting is quick
+    with VideoLoader(Numbers(2), num_workers=1, worker_kind="thread", collate_fn=list) as other:
+        while lines[0] >= number:
+            number += 1
+            loader = VideoLoader(Numbers(2), num_workers=1, worker_kind="thread", collate_fn=list)
+            loader.dataset = loader  # type: ignore[assignment]  # a cycle
+            gone = weakref.ref(loader)
+            del loader
+            with at_line(number, lambda: gc.collect() and None) as lines:
+                assert list(other) == [[0], [1]]
+            gc.collect()
+            assert gone() is None
+    gc.unfreeze()
+    assert number > 15
+
+
+def test_a_process_forked_from_the_loaders_is_refused_and_ends_nothing() -> None:
+    with VideoLoader(Numbers(4), num_workers=1, collate_fn=list) as loader:
+        iterator = iter(loader)
+        assert next(iterator) == [0]
+        child = os.fork()
+        if not child:
+            status = 1
+            try:
+                loader.close()
+                with pytest.raises(LoaderClosedError, match="forked"):
+                    next(iter(loader))
+                status = 0
+            finally:
+                os._exit(status)
+        assert os.waitpid(child, 0)[1] == 0
+        assert list(iterator) == [[1], [2], [3]]

@@ -1,0 +1,270 @@
+"""The scheduler, turn by turn: workers finish when the test says so, so nothing here depends on time."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.loader.fakes import ROW, FakePool, InPlace, stamp
+from vidload.clips.schedule import Schedule
+from vidload.errors import DecodeError, WorkerError
+from vidload.loader.assembly import SampleAssembly
+from vidload.loader.messages import CollateTask, Failed, SampleTask
+from vidload.loader.pipeline import Finished, Key
+from vidload.loader.pool import Event
+from vidload.loader.scheduler import Scheduler
+from vidload.loader.span import Span
+
+
+def make(
+    *,
+    samples: int = 6,
+    batch_size: int = 2,
+    workers: int = 2,
+    depth: int = 2,
+    epochs: int | None = None,
+    collated: bool = False,
+    trace: Any = None,
+) -> tuple[Scheduler, FakePool]:
+    pool = FakePool(workers)
+    assembly = SampleAssembly(batch_size, 0, packed=False) if collated else InPlace(batch_size)
+    return Scheduler(Schedule(samples, batch_size), epochs, pool, assembly, depth=depth, trace=trace), pool
+
+
+def run(scheduler: Scheduler, pool: FakePool, epoch: int, taken: int) -> dict[Key, Finished]:
+    """Turn with a consumer that stays where it is, until workers have nothing to do."""
+    finished: dict[Key, Finished] = {}
+    while True:
+        pool.finish_all()
+        idle, sent = not pool.events, len(pool.sent)
+        finished.update(scheduler.turn(epoch, taken))
+        if idle and len(pool.sent) == sent:
+            return finished
+
+
+def test_all_workers_build_the_first_batch_together() -> None:
+    scheduler, pool = make(samples=8, batch_size=4, workers=4)
+    scheduler.turn(0, 0)
+    first = [(worker, task.sample) for worker, task in pool.sent[:4] if isinstance(task, SampleTask)]
+    assert sorted(first) == [(0, 0), (1, 1), (2, 2), (3, 3)]
+
+
+def test_workers_have_the_next_task_at_hand_but_no_more() -> None:
+    scheduler, pool = make(samples=100, batch_size=10, workers=3, depth=5)
+    scheduler.turn(0, 0)
+    assert [len(queue) for queue in pool.queues] == [2, 2, 2]
+    pool.finish(1)
+    scheduler.turn(0, 0)  # takes in the result ...
+    scheduler.turn(0, 0)  # ... and hands out
+    assert [len(queue) for queue in pool.queues] == [2, 2, 2]
+
+
+def test_the_next_epochs_first_batch_is_finished_before_this_ones_last_is_taken() -> None:
+    scheduler, pool = make(samples=6, batch_size=2, depth=2)
+    assert run(scheduler, pool, 0, 0).keys() == {(0, 0), (0, 1)}
+    assert run(scheduler, pool, 0, 1).keys() == {(0, 2)}
+    assert run(scheduler, pool, 0, 2).keys() == {(1, 0)}  # (0, 2) isn't taken yet
+
+
+def test_an_epoch_of_one_batch_is_loaded_ahead_of_many() -> None:
+    scheduler, pool = make(samples=2, batch_size=2, depth=3)
+    assert run(scheduler, pool, 0, 0).keys() == {(0, 0), (1, 0), (2, 0)}
+    assert run(scheduler, pool, 1, 1).keys() == {(3, 0), (4, 0)}
+
+
+def test_nothing_beyond_the_last_epoch_is_asked_for() -> None:
+    scheduler, pool = make(samples=5, batch_size=2, depth=4, epochs=2)
+    for epoch in range(2):
+        for taken in range(4):
+            run(scheduler, pool, epoch, taken)
+    assert pool.samples == [(epoch, sample) for epoch in range(2) for sample in range(5)]
+    assert not scheduler.is_over(1)
+    assert scheduler.is_over(2)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 5])
+def test_no_more_than_the_depth_is_loaded_in_vain(depth: int) -> None:
+    scheduler, pool = make(samples=6, batch_size=2, depth=depth)
+    run(scheduler, pool, 0, 3)
+    run(scheduler, pool, 1, 3)
+    assert len(pool.samples) == 2 * (2 * 3 + depth)
+
+
+def test_a_consumer_that_leaves_an_epoch_cancels_what_is_not_handed_out() -> None:
+    scheduler, pool = make(samples=100, batch_size=10, workers=2, depth=3)
+    scheduler.turn(0, 0)
+    assert pool.samples == [(0, 0), (0, 1), (0, 2), (0, 3)]
+    assert run(scheduler, pool, 1, 0).keys() == {(1, 0), (1, 1), (1, 2)}
+    assert pool.samples[4:] == [(1, sample) for sample in range(30)]
+
+
+def test_epochs_can_be_skipped() -> None:
+    scheduler, pool = make(samples=6, batch_size=2, depth=2)
+    run(scheduler, pool, 0, 1)
+    assert run(scheduler, pool, 7, 0).keys() == {(7, 0), (7, 1)}
+
+
+def test_a_cancelled_batchs_slot_is_not_used_while_workers_write_into_it() -> None:
+    scheduler, pool = make(samples=8, batch_size=2, workers=2, depth=2)
+    scheduler.turn(0, 0)
+    written = {task.slot for _, task in pool.sent}
+    assert len(written) == 2
+    scheduler.turn(1, 0)
+    pool.finish(0)
+    scheduler.turn(1, 0)
+    scheduler.turn(1, 0)
+    assert {task.slot for _, task in pool.sent if task.epoch == 1}.isdisjoint(written)
+    kept = run(scheduler, pool, 1, 0)
+    run(scheduler, pool, 2, 0)
+    assert {task.slot for _, task in pool.sent if task.epoch == 2} == written  # they came back
+    assert len(kept) == 2
+
+
+def test_a_batch_is_collated_by_the_worker_that_completes_it_before_that_has_anything_else_to_do() -> None:
+    scheduler, pool = make(samples=8, batch_size=2, workers=2, collated=True)
+    scheduler.turn(0, 0)
+    pool.finish(1)
+    scheduler.turn(0, 0)
+    pool.finish(0)
+    scheduler.turn(0, 0)
+    worker, task = pool.sent[-1]
+    assert isinstance(task, CollateTask)
+    assert worker == 0
+    assert [task] == list(pool.queues[0])
+    pool.finish(0)
+    assert dict(scheduler.turn(0, 0)) == {(0, 0): Finished([0, 1])}
+
+
+def test_an_error_takes_the_place_of_its_batch_alone() -> None:
+    scheduler, pool = make(samples=6, batch_size=3, workers=3, depth=2)
+    scheduler.turn(0, 0)
+    late, early = DecodeError("row 2"), DecodeError("row 1")
+    pool.finish(2, late)
+    pool.finish(0)
+    pool.finish(1, early)
+    finished = run(scheduler, pool, 0, 0)
+    assert finished[0, 0] == Finished(error=early)  # of the first row, whichever came first
+    assert finished[0, 1].error is None
+
+
+def test_an_error_in_collating_takes_the_place_of_its_batch() -> None:
+    scheduler, pool = make(samples=4, batch_size=2, workers=1, depth=2, collated=True)
+    error = DecodeError("no")
+    scheduler.turn(0, 0)
+    for _ in range(2):
+        pool.finish(0)
+        scheduler.turn(0, 0)
+        scheduler.turn(0, 0)
+    assert isinstance(pool.queues[0][0], CollateTask)
+    pool.finish(0, error)
+    assert run(scheduler, pool, 0, 0) == {(0, 0): Finished(error=error), (0, 1): Finished([2, 3])}
+
+
+def test_slots_of_failed_batches_come_back() -> None:
+    scheduler, pool = make(samples=100, batch_size=1, workers=1, depth=1)
+    for taken in range(50):
+        scheduler.turn(0, taken)
+        pool.finish(0, DecodeError("no"))
+        scheduler.turn(0, taken)
+    assert len({task.slot for _, task in pool.sent}) == 1
+
+
+def test_a_dead_worker_is_named_with_what_it_was_at() -> None:
+    scheduler, pool = make()
+    scheduler.turn(0, 0)
+    pool.events.append(Event(1, None, reason="worker process 1 (pid 5) was ended by SIGSEGV"))
+    with pytest.raises(WorkerError, match=r"\(pid 5\) was ended by SIGSEGV at step 0 of epoch 0, sample 1$"):
+        scheduler.turn(0, 0)
+
+
+def test_a_worker_that_cannot_start_ends_the_run_with_its_reason() -> None:
+    scheduler, pool = make()
+    pool.events.append(Event(0, Failed(None, WorkerError("can't load"))))
+    with pytest.raises(WorkerError, match="can't load"):
+        scheduler.turn(0, 0)
+
+
+def test_spans_are_passed_on_those_of_cancelled_tasks_too() -> None:
+    spans: list[Span] = []
+    scheduler, pool = make(samples=4, batch_size=2, workers=1, depth=1, trace=spans.append)
+    scheduler.turn(0, 0)
+    pool.finish(0)
+    scheduler.turn(1, 0)
+    run(scheduler, pool, 1, 0)
+    assert [(span.epoch, span.step) for span in spans] == [(0, 0), (0, 0), (1, 0), (1, 0)]
+
+
+def test_closing_closes_the_pool() -> None:
+    scheduler, pool = make()
+    scheduler.start()
+    assert pool.state == "started"
+    scheduler.turn(0, 0)
+    scheduler.close()
+    assert pool.state == "closed"
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    samples=st.integers(1, 12),
+    batch_size=st.integers(1, 5),
+    workers=st.integers(1, 4),
+    depth=st.integers(1, 4),
+    epochs=st.sampled_from([None, 1, 3]),
+)
+def test_whatever_workers_and_consumer_do(
+    seed: int, samples: int, batch_size: int, workers: int, depth: int, epochs: int | None
+) -> None:
+    scheduler, pool = make(samples=samples, batch_size=batch_size, workers=workers, depth=depth, epochs=epochs)
+    schedule = Schedule(samples, batch_size)
+    steps, choose = schedule.steps_per_epoch, random.Random(seed)
+    ready: dict[Key, Finished] = {}
+    seen: set[Key] = set()
+    kept: list[tuple[Key, np.ndarray]] = []
+    epoch = taken = 0
+
+    def turn() -> None:
+        for key, finished in scheduler.turn(epoch, taken):
+            assert key not in seen
+            seen.add(key)
+            rows, results = finished.batch
+            assert results == schedule.samples(*key).tolist()
+            if key[0] >= epoch:
+                ready[key] = finished
+                kept.append((key, rows))
+
+    for _ in range(60):
+        busy = [worker for worker, queue in enumerate(pool.queues) if queue]
+        match choose.randrange(5):
+            case 0 | 1 if busy:
+                pool.finish(choose.choice(busy))
+            case 2 if (epoch, taken) in ready:
+                del ready[epoch, taken]
+                taken += 1
+            case 3 if kept:
+                key, rows = kept.pop(choose.randrange(len(kept)))
+                if key >= (epoch, taken):  # not given away yet
+                    kept.append((key, rows))
+            case 4 if taken == steps or (taken and choose.random() < 0.2):
+                epoch, taken = epoch + 1, 0
+                for key in [key for key in ready if key[0] < epoch]:
+                    del ready[key]
+        turn()
+        assert all((rows == [[stamp(e, s)] * ROW for s in schedule.samples(e, t)]).all() for (e, t), rows in kept)
+        assert all(len(queue) <= 2 for queue in pool.queues)
+        last = max((e * steps + s // batch_size for e, s in pool.samples), default=-1)
+        assert last < epoch * steps + taken + depth
+        assert epochs is None or last < epochs * steps
+    # However it went, a consumer that goes on gets what is next.
+    for _ in range(1000):
+        if scheduler.is_over(epoch) or taken == steps or (epoch, taken) in ready:
+            break
+        turn()
+        pool.finish_all()
+    else:
+        pytest.fail(f"batch {epoch, taken} doesn't come")

@@ -1,0 +1,59 @@
+"""What the scheduler sees of its workers, be they processes or threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from vidload.loader.memory import MemoryFile
+from vidload.loader.messages import Done, Failed, Task
+from vidload.loader.ring import Slot
+
+__all__ = ["Event", "Pool"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What a worker did: a result with its files, or, where `result` is None, it died as `reason` says."""
+
+    worker: int
+    result: Done | Failed | None
+    files: tuple[MemoryFile, ...] = ()
+    reason: str = ""
+
+
+class Pool(Protocol):
+    """Some workers. All methods but `wake` are for one thread."""
+
+    size: int
+
+    def start(self) -> None:
+        """Start all workers."""
+        ...
+
+    def send(self, worker: int, task: Task) -> None:
+        """Hand a task to a worker, which runs its tasks in order."""
+        ...
+
+    def attach(self, slot: Slot) -> None:
+        """Let all workers know a slot before tasks name it."""
+        ...
+
+    def detach(self, slot: int) -> None:
+        """Let all workers forget a slot."""
+        ...
+
+    def wait(self) -> list[Event]:
+        """Wait until a worker has done something, or `wake` is called."""
+        ...
+
+    def wake(self) -> None:
+        """End a `wait`, the next one if there is none.
+
+        From any thread, signal handler or finalizer, at any time: it takes no lock.
+        """
+        ...
+
+    def close(self) -> None:
+        """End all workers, and wait until they are gone or half a second has passed."""
+        ...

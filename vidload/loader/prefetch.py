@@ -1,0 +1,113 @@
+"""Loading ahead of the consumer, by a thread that runs the scheduler."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import threading
+from collections.abc import Callable
+
+from vidload.loader.pipeline import Finished, Key, Pipeline
+from vidload.loader.scheduler import Scheduler
+from vidload.loader.span import Span
+
+__all__ = ["PrefetchPipeline"]
+
+
+class PrefetchPipeline(Pipeline):
+    """Keeps a scheduler going, tells it where the consumer is, and keeps what it finishes.
+
+    The consumer's thread writes its position, the scheduler's thread (named vidload-scheduler) adds what is ready; each
+    looks at the other's values when it is woken. `queue.SimpleQueue` and the pool's `wake` may be used in signal
+    handlers and finalizers, where a lock could be one that the interrupted code holds.
+
+    Args:
+        scheduler: Loads; started and closed here.
+        steps_per_epoch: Batches per epoch.
+        in_order: Whether batches are taken in the schedule's order, or as they are finished.
+        trace: Called with the span of every wait.
+    """
+
+    def __init__(
+        self, scheduler: Scheduler, steps_per_epoch: int, *, in_order: bool, trace: Callable[[Span], None] | None
+    ) -> None:
+        super().__init__(steps_per_epoch, trace)
+        self._scheduler = scheduler
+        self._in_order = in_order
+        self._ready: dict[Key, Finished] = {}
+        self._left = 0  # epochs below are of no interest any more, wherever the consumer is
+        self._news: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._failure: BaseException | None = None
+        # A daemon: an interpreter that ends joins all other threads first, and nobody would tell this one to end.
+        self._thread = threading.Thread(target=self._run, name="vidload-scheduler", daemon=True)
+
+    # The consumer's side
+
+    def start(self) -> None:
+        """Start the workers, and loading."""
+        self._thread.start()
+
+    def _await(self, epoch: int, step: int) -> tuple[Key, Finished]:
+        while True:
+            self._check_open()
+            key = (epoch, step) if self._in_order else self._first_ready(epoch)
+            finished = self._ready.get(key)
+            if finished is not None:
+                break
+            if self._failure is not None:
+                raise self._failure
+            self._news.get()
+        while not self._news.empty():  # older news would only wake the next wait in vain
+            self._news.get()
+        return key, finished
+
+    def _first_ready(self, epoch: int) -> Key:
+        return next((key for key in list(self._ready) if key[0] == epoch), (epoch, -1))
+
+    def _taken(self, key: Key) -> None:
+        self._ready.pop(key, None)
+        self._moved()
+
+    def _moved(self) -> None:
+        self._scheduler.wake()
+
+    def leave(self, epoch: int) -> None:
+        """Cancel what isn't loaded of an epoch."""
+        if os.getpid() == self._process:
+            self._left = max(self._left, epoch + 1)
+            self._scheduler.wake()
+
+    def close(self) -> None:
+        """End the workers, and wait until they are gone; not in a process that was forked from theirs."""
+        if os.getpid() != self._process:
+            return
+        self._closed = True
+        self._news.put(None)
+        self._scheduler.wake()
+        if self._thread is not threading.current_thread():
+            with contextlib.suppress(RuntimeError):  # it isn't started yet, and ends as soon as it is
+                self._thread.join()
+
+    # The scheduler's side
+
+    def _run(self) -> None:
+        try:
+            self._scheduler.start()
+            while not self._closed:
+                epoch, taken = max(self._position, (self._left, 0))
+                for key in list(self._ready):
+                    if key[0] < epoch:
+                        self._ready.pop(key, None)
+                if self._scheduler.is_over(epoch):
+                    break
+                for key, finished in self._scheduler.turn(epoch, taken):
+                    self._ready[key] = finished
+                    self._news.put(None)
+        except BaseException as error:
+            self._failure = error
+        finally:
+            self._news.put(None)
+            self._scheduler.close()
+            if self._closed:
+                self._ready.clear()

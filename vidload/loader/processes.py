@@ -1,0 +1,173 @@
+"""Workers that are processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+from vidload.errors import WorkerError
+from vidload.loader.channel import Channel
+from vidload.loader.memory import MemoryFile
+from vidload.loader.messages import Attach, Detach, Failed, Ready, Start, Task
+from vidload.loader.pool import Event
+from vidload.loader.ring import Slot
+
+__all__ = ["ProcessPool"]
+
+_END_GRACE = 0.5
+"""Seconds that workers have to end by themselves when the loader is closed."""
+
+_BOOT = (
+    "import sys; sys.path[:] = {path!r}; from vidload.loader.worker import main; main({channel}, {worker}, {parent})"
+)
+"""What a worker runs: not ``python -m``, which would let any file of the working directory hide a module."""
+
+
+class ProcessPool:
+    """Processes, each a fresh interpreter: see `vidload.loader.worker`.
+
+    Args:
+        runner: A pickled `Runner`.
+        size: How many.
+    """
+
+    def __init__(self, runner: bytes, size: int) -> None:
+        self.size = size
+        self._runner = runner
+        self._channels: list[Channel] = []
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._ready: set[int] = set()
+        self._selector = selectors.DefaultSelector()
+        self._waker: _Waker | None = _Waker()
+        self._selector.register(self._waker, selectors.EVENT_READ, None)
+
+    def start(self) -> None:
+        """Start the processes; the calling thread has to live as long as they."""
+        environment = dict(os.environ)
+        for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+            environment.setdefault(name, "1")  # workers share the cores already
+        for worker in range(self.size):
+            channel, there = Channel.pair()
+            boot = _BOOT.format(path=sys.path, channel=there.fileno(), worker=worker, parent=os.getpid())
+            with there:
+                self._processes.append(
+                    subprocess.Popen(
+                        [sys.executable, "-c", boot],
+                        stdin=subprocess.DEVNULL,  # the loader's may be the script
+                        pass_fds=[there.fileno()],
+                        env=environment,
+                        start_new_session=True,  # Ctrl-C in a terminal goes to the loader alone
+                    )
+                )
+            self._channels.append(channel)
+            self._selector.register(channel, selectors.EVENT_READ, worker)
+        for worker in range(self.size):  # a large data set is sent when all of them are starting
+            self._send(worker, Start(self._runner))
+
+    def send(self, worker: int, task: Task) -> None:
+        """Hand a task to a process."""
+        self._send(worker, task)
+
+    def _send(self, worker: int, message: Start | Task | Attach | Detach, files: Sequence[MemoryFile] = ()) -> None:
+        with contextlib.suppress(ConnectionError):  # it died: `wait` is about to say so
+            self._channels[worker].send(message, files)
+
+    def attach(self, slot: Slot) -> None:
+        """Let all processes map a slot."""
+        for worker in range(self.size):
+            self._send(worker, Attach(slot.number, slot.size), [slot.file])
+
+    def detach(self, slot: int) -> None:
+        """Let all processes forget a slot."""
+        for worker in range(self.size):
+            self._send(worker, Detach(slot))
+
+    def wait(self) -> list[Event]:
+        """Wait until a process has done something, or `wake` is called."""
+        events: list[Event] = []
+        for key, _ in self._selector.select():
+            if key.data is None:
+                assert self._waker is not None
+                self._waker.clear()
+                continue
+            worker: int = key.data
+            try:
+                result, files = self._channels[worker].receive()
+            except EOFError:
+                self._selector.unregister(self._channels[worker])
+                events.append(self._died(worker))
+                continue
+            if isinstance(result, Ready):
+                self._ready.add(worker)
+            else:
+                events.append(Event(worker, result, tuple(files)))
+        return events
+
+    def _died(self, worker: int) -> Event:
+        process = self._processes[worker]
+        try:
+            code = process.wait(_END_GRACE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            code = process.wait()
+        if code < 0:
+            name = signal.Signals(-code).name if -code in signal.valid_signals() else f"signal {-code}"
+            hint = "; the kernel does that when memory runs out" if name == "SIGKILL" else ""
+            how = f"was ended by {name}{hint}"
+        else:
+            how = f"ended with status {code}"
+        reason = f"worker process {worker} (pid {process.pid}) {how}"
+        if worker not in self._ready:
+            return Event(worker, Failed(None, WorkerError(f"{reason} before it had loaded the data set")))
+        return Event(worker, None, reason=reason)
+
+    def wake(self) -> None:
+        """End a `wait`."""
+        waker = self._waker
+        if waker is not None:
+            waker.set()
+
+    def close(self) -> None:
+        """End the processes: those at work have half a second, then they are killed."""
+        for channel in self._channels:
+            channel.close()
+        for worker, process in enumerate(self._processes):
+            if worker not in self._ready:
+                process.kill()  # it wouldn't look at its channel before it has started
+        deadline = time.monotonic() + _END_GRACE
+        for process in self._processes:
+            try:
+                process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+        for process in self._processes:
+            process.wait()
+        self._selector.close()
+        self._waker = None
+
+
+class _Waker:
+    """Ends a select. Closed when nobody refers to it any more, so never while another thread is about to set it."""
+
+    def __init__(self) -> None:
+        self._file = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+
+    def fileno(self) -> int:
+        return self._file
+
+    def set(self) -> None:
+        with contextlib.suppress(BlockingIOError):  # it counts to 2**64 - 2
+            os.eventfd_write(self._file, 1)
+
+    def clear(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._file)
+
+    def __del__(self) -> None:
+        os.close(self._file)
