@@ -80,7 +80,13 @@ def _ranks(piece: Slice) -> npt.NDArray[np.int64]:
     """For every packet its frame's number in the order of presentation, run after run."""
     parts, before = [], 0
     for run in piece.plan.runs:
-        order = np.argsort(piece.video.packet_pts[run], kind="stable")
+        pts = piece.video.packet_pts[run]
+        if len(np.unique(pts)) == len(pts):
+            order = np.argsort(pts)
+        else:  # frames of one time are shown in the order of their numbers
+            number = np.full(len(piece.video.packet_pts), -1)
+            number[piece.video.frame_packets] = np.arange(piece.video.num_frames)
+            order = np.lexsort((number[run], pts))
         rank = np.empty(len(run), np.int64)
         rank[order] = np.arange(len(run)) + before
         parts.append(rank)

@@ -66,6 +66,8 @@ def demux_video(path: str | os.PathLike[str], *, stream: int | None = None) -> V
     if stat.st_size == 0:
         raise UnreadableVideoError(f"{path}: the file is empty (0 bytes)")
     with open_container(path) as container:
+        if container.format.name == "tty":  # libavformat draws text files
+            raise UnreadableVideoError(f"{path}: is a text file, not a video")
         chosen = _choose_stream(path, container, stream)
         _refuse_truncated(path, container, chosen, stat.st_size)
         stream = chosen.index
@@ -76,7 +78,8 @@ def demux_video(path: str | os.PathLike[str], *, stream: int | None = None) -> V
         context = chosen.codec_context
         fps = float(chosen.average_rate or chosen.guessed_rate or 0)
         if _is_odd(container, chosen, packets):
-            frame_packets = frames_that_come_out(path, chosen, packets.count)
+            first_key = int(np.argmax(packets.flags & KEY))  # 0 where there is none
+            frame_packets = frames_that_come_out(path, chosen, packets.count, first_key)
             packets.set_frames(frame_packets, fps, chosen.time_base, trust=_trusts_pts(container, packets))
         else:
             frame_packets = packets.shown()
@@ -113,7 +116,7 @@ def demux_video(path: str | os.PathLike[str], *, stream: int | None = None) -> V
             constant_fps=bool(len(durations) == 0 or durations.max() - durations.min() <= 1),
             duration=duration,
             offsets_exact=packets.offsets_exact,
-            header=make_header(chosen),
+            header=make_header(path, chosen),
             packet_pts=packets.pts,
             packet_dts=packets.dts,
             packet_pos=packets.pos,

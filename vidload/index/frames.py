@@ -64,7 +64,7 @@ def _rotation(frame: VideoFrame) -> Rotation:
     return Rotation(cast("Literal[0, 90, 180, 270]", degrees), mirrored)
 
 
-def frames_that_come_out(path: str, stream: VideoStream, num_packets: int) -> IntArray:
+def frames_that_come_out(path: str, stream: VideoStream, num_packets: int, first: int) -> IntArray:
     """The packet of every frame that the decoder gives, in the order given, by decoding the whole stream.
 
     Damaged frames are left out up to the first clean one (they refer to frames before the film's start); later ones
@@ -74,6 +74,7 @@ def frames_that_come_out(path: str, stream: VideoStream, num_packets: int) -> In
         path: The file, to read it from its start.
         stream: The stream in an opened container of that file.
         num_packets: How many packets the stream has.
+        first: Packet to start at, the first keyframe: some decoders (MPEG-4's) give frames before it, but grey ones.
 
     Returns:
         int32[frames], packet numbers in decode order.
@@ -102,6 +103,8 @@ def frames_that_come_out(path: str, stream: VideoStream, num_packets: int) -> In
                 continue
             packet.pts = packet.dts = number  # a frame's pts then is the number of its packet
             number += 1
+            if number <= first:
+                continue
             try:
                 take(context.decode(packet))
             except FFmpegError:

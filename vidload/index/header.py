@@ -40,8 +40,12 @@ def open_header(header: bytes) -> InputContainer:
         ) from error
 
 
-def make_header(stream: VideoStream) -> bytes:
+def make_header(path: str, stream: VideoStream) -> bytes:
     """Header of a stream, in the first container that keeps codec, configuration and size.
+
+    Args:
+        path: The stream's file, for the error's message.
+        stream: The stream.
 
     Raises:
         UnreadableVideoError: If no container does.
@@ -60,7 +64,7 @@ def make_header(stream: VideoStream) -> bytes:
                 wanted.height,
             ):
                 return header
-    raise UnreadableVideoError(f"no container keeps a stream of codec {wanted.codec.canonical_name}")
+    raise UnreadableVideoError(f"{path}: no container keeps its stream of codec {wanted.codec.canonical_name}")
 
 
 def _write(stream: VideoStream, name: str) -> bytes:
