@@ -121,8 +121,10 @@ def _nal_role(
 def _length_prefixed(data: bytes, length_size: int) -> Iterator[int]:
     at = 0
     while at + length_size + 1 < len(data):
-        yield at + length_size
-        at += length_size + int.from_bytes(data[at : at + length_size], "big")
+        length = int.from_bytes(data[at : at + length_size], "big")
+        if length:
+            yield at + length_size
+        at += length_size + length
 
 
 def _after_start_codes(data: bytes) -> Iterator[int]:
