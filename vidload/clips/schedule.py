@@ -30,13 +30,20 @@ class Schedule:
     Every sample comes once per epoch, except for the remainder that `drop_last` leaves out. It depends on nothing but
     its arguments, so neither the number of workers nor prefetching nor a restart changes the order.
 
+    With several ranks, each step takes ``batch_size * world_size`` samples of one global order, and each rank a part of
+    them, so all ranks have as many steps, and on another number of ranks with the same product the order goes on as it
+    was. Where the last step's samples don't divide by the ranks, the order's first samples are repeated; `repeated`
+    tells which, so that an evaluation counts none twice.
+
     Args:
         num_samples: How many samples the data set has, at least 1.
-        batch_size: Samples per batch, at least 1.
+        batch_size: Samples per batch and rank, at least 1.
         seed: Seed of the order, 0 to 2**64 - 1.
         shuffle: Whether each epoch has a random order of its own.
-        drop_last: Whether to leave out the last batch of an epoch where it would be smaller than the others. When
+        drop_last: Whether to leave out the last step of an epoch where it would be smaller than the others. When
             shuffled, other samples are left out in each epoch.
+        rank: Which of the ranks this is, from 0.
+        world_size: How many ranks there are.
 
     Raises:
         ArgumentError: If an argument is out of its range, or `drop_last` would leave nothing.
@@ -47,6 +54,8 @@ class Schedule:
     seed: int = 0
     shuffle: bool = False
     drop_last: bool = False
+    rank: int = 0
+    world_size: int = 1
 
     def __post_init__(self) -> None:
         for name in ("num_samples", "batch_size"):
@@ -55,21 +64,31 @@ class Schedule:
                 raise ArgumentError(f"{name}=0{reason}")
             object.__setattr__(self, name, operator.index(getattr(self, name)))
         object.__setattr__(self, "seed", check_word("seed", self.seed))
-        if self.drop_last and self.num_samples < self.batch_size:
+        if isinstance(self.world_size, bool) or operator.index(self.world_size) < 1:
+            raise ArgumentError(f"world_size={self.world_size!r}: give the number of ranks, at least 1")
+        if isinstance(self.rank, bool) or not 0 <= operator.index(self.rank) < self.world_size:
+            raise ArgumentError(f"rank={self.rank!r}: with world_size={self.world_size}, ranks are 0 to world_size - 1")
+        if self.drop_last and self.num_samples < self._per_step:
+            ranks = f" on {self.world_size} ranks" if self.world_size > 1 else ""
             raise ArgumentError(
-                f"drop_last=True with batch_size={self.batch_size} leaves nothing of {self.num_samples} samples: "
-                "give a smaller batch_size or drop_last=False"
+                f"drop_last=True with batch_size={self.batch_size}{ranks} leaves nothing of {self.num_samples} "
+                "samples: give a smaller batch_size or drop_last=False"
             )
 
     @property
+    def _per_step(self) -> int:
+        """Samples of all ranks in a step."""
+        return self.batch_size * self.world_size
+
+    @property
     def steps_per_epoch(self) -> int:
-        """How many batches an epoch has."""
+        """How many batches an epoch has, the same on all ranks."""
         if self.drop_last:
-            return self.num_samples // self.batch_size
-        return -(-self.num_samples // self.batch_size)
+            return self.num_samples // self._per_step
+        return -(-self.num_samples // self._per_step)
 
     def samples(self, epoch: int, step: int) -> npt.NDArray[np.int64]:
-        """Sample numbers of one batch.
+        """Sample numbers of one batch of this rank.
 
         Args:
             epoch: From 0, without an end.
@@ -81,12 +100,30 @@ class Schedule:
         Raises:
             ArgumentError: If there is no such epoch or step.
         """
-        epoch, step = check_word("epoch", epoch), check_word("step", step)
+        epoch = check_word("epoch", epoch)
+        places = self._places(step) % self.num_samples
+        if not self.shuffle:
+            return places
+        batch: npt.NDArray[np.int64] = _permutation(self.seed, epoch, self.num_samples)[places]
+        return batch
+
+    def repeated(self, step: int) -> npt.NDArray[np.bool_]:
+        """Which samples of a batch are repetitions that make the ranks' last batches equally large.
+
+        Returns:
+            bool[batch], for the samples of ``samples(epoch, step)`` in any epoch.
+
+        Raises:
+            ArgumentError: If there is no such step.
+        """
+        return self._places(step) >= self.num_samples
+
+    def _places(self, step: int) -> npt.NDArray[np.int64]:
+        """Places in the epoch's order; those beyond its end begin it anew."""
+        step = check_word("step", step)
         if step >= self.steps_per_epoch:
             raise ArgumentError(f"step={step}: an epoch has the steps 0 to {self.steps_per_epoch - 1}")
-        start = step * self.batch_size
-        stop = min(start + self.batch_size, self.num_samples)
-        if not self.shuffle:
-            return np.arange(start, stop, dtype=np.int64)
-        batch: npt.NDArray[np.int64] = _permutation(self.seed, epoch, self.num_samples)[start:stop].copy()
-        return batch
+        first = step * self._per_step
+        of_rank = -(-min(self._per_step, self.num_samples - first) // self.world_size)
+        begin = first + self.rank * of_rank
+        return np.arange(begin, begin + of_rank, dtype=np.int64)
