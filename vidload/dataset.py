@@ -179,7 +179,7 @@ class ClipDataset:
             uniform: Gives the clip's next random number.
         """
         video = self.index[row]
-        frames = self.clips.frames(video, clip, uniform)
+        frames = np.asarray(self.clips.frames(video, clip, uniform), np.int64)
         return ClipPlan(video, frames, self.geometry.plan(*video.display_size, uniform))
 
     def decode(self, plan: ClipPlan, out: Frames) -> ClipFacts:
