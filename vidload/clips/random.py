@@ -16,9 +16,9 @@ from numpy.random import Philox
 
 from vidload.errors import ArgumentError
 
-__all__ = ["check_word", "clip_uniform", "epoch_permutation"]
+__all__ = ["check_word", "clip_uniform", "epoch_permutation", "replacement"]
 
-_CLIP, _ORDER = 1, 2
+_CLIP, _ORDER, _REPLACEMENT = 1, 2, 3
 """Purposes, each with streams of its own."""
 
 _LARGEST = 2**64 - 1
@@ -78,3 +78,20 @@ def epoch_permutation(seed: int, epoch: int, n: int) -> npt.NDArray[np.int64]:
     """
     keys = np.asarray(_stream(seed, epoch, 0, _ORDER).random_raw(check_word("n", n)))
     return np.argsort(keys, kind="stable").astype(np.int64, copy=False)
+
+
+def replacement(seed: int, epoch: int, sample: int, attempt: int, n: int) -> int:
+    """The sample that takes the place of one that can't be loaded: any of them, as likely, but not itself.
+
+    Args:
+        seed: The run's seed.
+        epoch: The epoch.
+        sample: The sample that can't be loaded, 0 to n - 1.
+        attempt: How many replacements failed before, from 0.
+        n: How many samples there are, at least 2.
+
+    Returns:
+        A number from 0 to n - 1 other than `sample`.
+    """
+    word = int(_stream(seed, epoch, sample, _REPLACEMENT).random_raw(attempt + 1)[-1])
+    return (sample + 1 + word % (n - 1)) % n

@@ -87,6 +87,13 @@ class Schedule:
             return self.num_samples // self._per_step
         return -(-self.num_samples // self._per_step)
 
+    def __len__(self) -> int:
+        return self.steps_per_epoch
+
+    def steps(self, epoch: int) -> int:
+        """How many batches an epoch has: always as many."""
+        return self.steps_per_epoch
+
     def samples(self, epoch: int, step: int) -> npt.NDArray[np.int64]:
         """Sample numbers of one batch of this rank.
 
@@ -107,16 +114,17 @@ class Schedule:
         batch: npt.NDArray[np.int64] = _permutation(self.seed, epoch, self.num_samples)[places]
         return batch
 
-    def repeated(self, step: int) -> npt.NDArray[np.bool_]:
+    def repeated(self, epoch: int, step: int) -> npt.NDArray[np.bool_] | None:
         """Which samples of a batch are repetitions that make the ranks' last batches equally large.
 
         Returns:
-            bool[batch], for the samples of ``samples(epoch, step)`` in any epoch.
+            bool[batch], for the samples of ``samples(epoch, step)``; None where none is.
 
         Raises:
             ArgumentError: If there is no such step.
         """
-        return self._places(step) >= self.num_samples
+        repeated = self._places(step) >= self.num_samples
+        return repeated if repeated.any() else None
 
     def _places(self, step: int) -> npt.NDArray[np.int64]:
         """Places in the epoch's order; those beyond its end begin it anew."""

@@ -1,0 +1,102 @@
+"""The order of batches over all epochs: what the loader asks of the schedule, or of a sampler of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from vidload.errors import ArgumentError
+
+__all__ = ["Order", "SamplerOrder"]
+
+
+class Order(Protocol):
+    """Which samples make up which batch; `Schedule` is one. For one thread."""
+
+    def __len__(self) -> int:
+        """Batches per epoch, as far as is known before one begins."""
+        ...
+
+    def steps(self, epoch: int) -> int:
+        """Batches of an epoch."""
+        ...
+
+    def samples(self, epoch: int, step: int) -> Sequence[Any]:
+        """What the data set is asked for, for one batch."""
+        ...
+
+    def repeated(self, epoch: int, step: int) -> npt.NDArray[np.bool_] | None:
+        """Which samples of a batch are repetitions that make the ranks' batches equally large; None for none."""
+        ...
+
+
+class SamplerOrder:
+    """The order of a sampler, or of a sampler of batches, iterated anew for each epoch.
+
+    ``set_epoch(epoch)`` is called first where the sampler (or the one within a sampler of batches) has it. One that
+    hasn't may draw its epochs from a generator: so none is skipped, and an epoch is only read once.
+
+    Args:
+        sampler: Gives keys of samples, or lists of keys where `batch_size` is None.
+        batch_size: Samples per batch, or None for a sampler of batches.
+        drop_last: Whether to leave out an epoch's last batch where it would be smaller.
+    """
+
+    def __init__(self, sampler: Iterable[Any], batch_size: int | None, drop_last: bool = False) -> None:
+        name = "batch_sampler" if batch_size is None else "sampler"
+        if not hasattr(sampler, "__iter__") or not hasattr(sampler, "__len__"):
+            raise ArgumentError(f"{name}={sampler!r}: give one that can be iterated again each epoch and has a length")
+        self._name = name
+        self._sampler = sampler
+        self._batch_size = batch_size
+        self._drop_last = drop_last
+        inner = getattr(sampler, "sampler", None)
+        self._set_epochs = [found for owner in (sampler, inner) if (found := getattr(owner, "set_epoch", None))]
+        self._read: dict[int, list[list[Any]]] = {}
+        self._next = 0
+
+    def __len__(self) -> int:
+        count = len(self._sampler)  # type: ignore[arg-type]
+        if self._batch_size is None:
+            return count
+        return count // self._batch_size if self._drop_last else -(-count // self._batch_size)
+
+    def steps(self, epoch: int) -> int:
+        """Batches of an epoch, which is read now if it wasn't."""
+        return len(self._batches(epoch))
+
+    def samples(self, epoch: int, step: int) -> Sequence[Any]:
+        """Keys of one batch."""
+        return self._batches(epoch)[step]
+
+    def repeated(self, epoch: int, step: int) -> npt.NDArray[np.bool_] | None:
+        """None: a sampler doesn't say."""
+        return None
+
+    def _batches(self, epoch: int) -> list[list[Any]]:
+        if epoch in self._read:
+            return self._read[epoch]
+        if epoch < self._next and not self._set_epochs:
+            raise ArgumentError(
+                f"{self._name}: epoch {epoch} was read before, and a sampler can't be asked for it again; make a new "
+                "loader with a new sampler"
+            )
+        first = epoch if self._set_epochs else self._next
+        for number in range(first, epoch + 1):
+            for set_epoch in self._set_epochs:
+                set_epoch(number)
+            batches = self._iterate()
+        self._next = epoch + 1
+        self._read = {number: read for number, read in self._read.items() if number >= epoch - 1}
+        self._read[epoch] = batches
+        return batches
+
+    def _iterate(self) -> list[list[Any]]:
+        if self._batch_size is None:
+            return [list(batch) for batch in self._sampler]
+        keys = list(self._sampler)
+        end = len(keys) - len(keys) % self._batch_size if self._drop_last else len(keys)
+        return [keys[at : min(at + self._batch_size, end)] for at in range(0, end, self._batch_size)]
