@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from vidload.index.build import build_index
     from vidload.index.reader import VideoIndex
     from vidload.loader.batch import Batch
+    from vidload.loader.info import WorkerInfo, get_worker_info
     from vidload.loader.loader import VideoLoader
     from vidload.loader.span import Span
     from vidload.transforms.geometry import CenterCrop, RandomResizedCrop, Resize
@@ -39,9 +40,11 @@ __all__ = [
     "UniformClips",
     "VideoIndex",
     "VideoLoader",
+    "WorkerInfo",
     "build_index",
     "errors",
     "from_config",
+    "get_worker_info",
     "open_video",
 ]
 
@@ -53,6 +56,7 @@ _MODULES = {
     "vidload.index.build": ("build_index",),
     "vidload.index.reader": ("VideoIndex",),
     "vidload.loader.batch": ("Batch",),
+    "vidload.loader.info": ("WorkerInfo", "get_worker_info"),
     "vidload.loader.loader": ("VideoLoader",),
     "vidload.loader.span": ("Span",),
     "vidload.transforms.geometry": ("CenterCrop", "RandomResizedCrop", "Resize"),

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from vidload.clips.random import clip_uniform
 from vidload.clips.samplers import ClipSampler, RandomClips
-from vidload.decode.backends import Backends, DecoderName, DecodeTimes, check_decoder
+from vidload.decode.backends import MAX_PIXELS, Backends, DecoderName, DecodeTimes, check_decoder
 from vidload.decode.protocol import Frames
 from vidload.errors import ArgumentError, VideoTooShortError
 from vidload.index.reader import VideoIndex
@@ -96,6 +96,8 @@ class ClipDataset:
             geometry such as ``RandomResizedCrop(224)``.
         decoder: ``"auto"`` (decord, and PyAV for the kinds of films that decord is wrong on), ``"decord"`` or
             ``"pyav"``.
+        max_pixels: Largest picture (width times height, as coded) that is decoded; a larger one is a `DecodeError`
+            before memory is taken for it.
         drop_disposable: Leave out packets that no wanted frame needs; the pixels are the same either way.
         transform: Called with each `Clip` where it was decoded; what it returns is the sample. `VideoLoader` then
             treats this like any other data set: batches are what its `collate_fn` makes of the samples.
@@ -113,6 +115,7 @@ class ClipDataset:
         size: int | tuple[int, int] | Geometry | None = 224,
         decoder: DecoderName = "auto",
         *,
+        max_pixels: int = MAX_PIXELS,
         drop_disposable: bool = True,
         transform: Callable[[Clip], Any] | None = None,
     ) -> None:
@@ -125,6 +128,9 @@ class ClipDataset:
             raise ArgumentError(f"clips={clips!r}: give a sampler such as vidload.RandomClips(num_frames=16, stride=4)")
         self.geometry = make_geometry(size)
         self.decoder: DecoderName = decoder
+        if isinstance(max_pixels, bool) or not isinstance(max_pixels, int) or max_pixels < 1:
+            raise ArgumentError(f"max_pixels={max_pixels!r}: give a number of pixels, at least 1")
+        self.max_pixels = max_pixels
         self.drop_disposable = drop_disposable
         self.transform = transform
         self._local = threading.local()
@@ -195,7 +201,7 @@ class ClipDataset:
         """
         backends: Backends | None = getattr(self._local, "backends", None)
         if backends is None:
-            backends = self._local.backends = Backends(self.decoder)
+            backends = self._local.backends = Backends(self.decoder, max_pixels=self.max_pixels)
         video = plan.video
         times = backends.decode(video, plan.frames, plan.placement, out, drop_disposable=self.drop_disposable)
         return ClipFacts(video.label, video.pts(plan.frames), video.id, plan.frames, dict(video.extra), times)

@@ -12,12 +12,14 @@ __all__ = [
     "DecodeError",
     "EmptySourceError",
     "EpochsExhaustedError",
+    "ErrorRateExceeded",
     "IndexFormatError",
     "LoaderClosedError",
     "NoVideoStreamError",
     "SampleError",
     "SendError",
     "StaleIndexError",
+    "StateError",
     "StrictIndexError",
     "UnreadableVideoError",
     "VideoTooShortError",
@@ -84,6 +86,14 @@ class SendError(VidloadError, TypeError):
 
 class WorkerError(VidloadError, RuntimeError):
     """A worker process could not start, or died; the message says how and what it was working on."""
+
+
+class ErrorRateExceeded(VidloadError, RuntimeError):  # noqa: N818 - says what happened, as StopIteration does
+    """More samples couldn't be loaded than ``max_error_rate`` allows; the message sums them up."""
+
+
+class StateError(VidloadError, ValueError):
+    """A loader's state doesn't fit the loader that is to continue from it; the message says which parts differ."""
 
 
 class EpochsExhaustedError(VidloadError, RuntimeError):

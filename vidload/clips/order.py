@@ -8,9 +8,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from vidload.clips.random import replacement
 from vidload.errors import ArgumentError
 
-__all__ = ["Order", "SamplerOrder"]
+__all__ = ["Order", "SamplerOrder", "as_list"]
 
 
 class Order(Protocol):
@@ -24,13 +25,29 @@ class Order(Protocol):
         """Batches of an epoch."""
         ...
 
-    def samples(self, epoch: int, step: int) -> Sequence[Any]:
+    def samples(self, epoch: int, step: int) -> Sequence[Any] | npt.NDArray[np.int64]:
         """What the data set is asked for, for one batch."""
         ...
 
     def repeated(self, epoch: int, step: int) -> npt.NDArray[np.bool_] | None:
         """Which samples of a batch are repetitions that make the ranks' batches equally large; None for none."""
         ...
+
+    def replacement(self, epoch: int, step: int, row: int, attempt: int) -> tuple[Any] | None:
+        """(sample,) that takes the place of one that can't be loaded, the same in every run; None if there is none.
+
+        Args:
+            epoch: The epoch.
+            step: The batch within the epoch.
+            row: The place within the batch.
+            attempt: How many replacements failed before, from 0.
+        """
+        ...
+
+
+def as_list(samples: Sequence[Any] | npt.NDArray[np.int64]) -> list[Any]:
+    """A batch's samples as plain Python objects."""
+    return samples.tolist() if isinstance(samples, np.ndarray) else list(samples)
 
 
 class SamplerOrder:
@@ -75,6 +92,15 @@ class SamplerOrder:
     def repeated(self, epoch: int, step: int) -> npt.NDArray[np.bool_] | None:
         """None: a sampler doesn't say."""
         return None
+
+    def replacement(self, epoch: int, step: int, row: int, attempt: int) -> tuple[Any] | None:
+        """Any other key of the epoch."""
+        batches = self._batches(epoch)
+        keys = [key for batch in batches for key in batch]
+        place = sum(map(len, batches[:step])) + row
+        if len(keys) < 2:
+            return None
+        return (keys[replacement(0, epoch, place, attempt, len(keys))],)
 
     def _batches(self, epoch: int) -> list[list[Any]]:
         if epoch in self._read:

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from vidload.clips.random import check_word, epoch_permutation
+from vidload.clips.random import check_word, epoch_permutation, replacement
 from vidload.errors import ArgumentError
 
 __all__ = ["Schedule"]
@@ -125,6 +125,23 @@ class Schedule:
         """
         repeated = self._places(step) >= self.num_samples
         return repeated if repeated.any() else None
+
+    def replacement(self, epoch: int, step: int, row: int, attempt: int) -> tuple[int] | None:
+        """Any other sample in the place of one that can't be loaded, the same in every run.
+
+        Args:
+            epoch: The epoch.
+            step: The batch within the epoch.
+            row: The place within the batch.
+            attempt: How many replacements failed before, from 0.
+
+        Returns:
+            (sample,), or None if there is no other.
+        """
+        if self.num_samples < 2:
+            return None
+        sample = int(self.samples(epoch, step)[row])
+        return (replacement(self.seed, epoch, sample, attempt, self.num_samples),)
 
     def _places(self, step: int) -> npt.NDArray[np.int64]:
         """Places in the epoch's order; those beyond its end begin it anew."""

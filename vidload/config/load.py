@@ -76,6 +76,7 @@ def from_config(
         path: A YAML file; see docs/configs.md. A relative index path in it counts from the file's folder.
         transform: As in `vidload.ClipDataset`; a file can't hold a function.
         collate_fn: As in `vidload.VideoLoader`.
+        worker_init_fn: As in `vidload.VideoLoader`.
         trace: As in `vidload.VideoLoader`.
         **overrides: Values that go before the file's, as a YAML file would give them: by the argument's name
             (``num_workers=4``) or by the full key (``**{"loader.num_workers": 4, "dataset.clips.stride": 2}``). An
@@ -86,7 +87,9 @@ def from_config(
         IndexFormatError: If the index isn't one.
     """
     config = load_config(path, overrides)
-    return build_loader(config, path, transform=transform, collate_fn=collate_fn, trace=trace)
+    return build_loader(
+        config, path, transform=transform, collate_fn=collate_fn, worker_init_fn=worker_init_fn, trace=trace
+    )
 
 
 def build_loader(

@@ -173,6 +173,7 @@ class DatasetConfig(Settings):
     clips: Clips = _key("Which frames make up the clips.")
     size: AnySize = _key("Side, [height, width], null for the picture as it is, or a geometry with its type.")
     decoder: Literal["auto", "decord", "pyav"] = _key("The backend, or auto.")
+    max_pixels: Count = _key("Largest picture that is decoded, in pixels.")
     drop_disposable: bool = _key("Whether packets that no wanted frame needs are left out.")
 
 
@@ -188,6 +189,14 @@ class LoaderConfig(Settings):
     drop_last: bool = _key("Whether to leave out an epoch's last batch where it would be smaller.")
     seed: Annotated[int, Field(ge=0)] = _key("Seed of the order and of all that is random in the clips.")
     in_order: bool = _key("Whether batches come in the schedule's order.")
+    on_error: Literal["raise", "replace"] = _key("What becomes of a clip that can't be loaded.")
+    max_error_rate: Probability = _key("Share of such clips, of 100 or more tried, beyond which the run ends.")
+    error_log: str | None = _key("File that gets a line of JSON for each clip that was replaced.")
+    clip_timeout: Positive | None = _key("Seconds a worker may take for a clip. Null: no limit.")
+    rank: Annotated[int, Field(ge=0)] | None = _key(
+        "This process's rank; by default torch.distributed's or torchrun's."
+    )
+    world_size: Count | None = _key("How many ranks there are; likewise.")
     device: str = _key("Where batches are put.")
 
 

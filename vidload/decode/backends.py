@@ -17,9 +17,12 @@ from vidload.errors import ArgumentError, DecodeError
 from vidload.index.video import HIDDEN, IntArray, Video
 from vidload.transforms.geometry import Placement
 
-__all__ = ["Backends", "DecodeTimes", "DecoderName", "check_decoder"]
+__all__ = ["MAX_PIXELS", "Backends", "DecodeTimes", "DecoderName", "check_decoder"]
 
 DecoderName = Literal["auto", "decord", "pyav"]
+
+MAX_PIXELS = 8192 * 8192
+"""Largest picture that is decoded by default, in pixels."""
 
 _EARLIER_KEYFRAMES = (0, 1, 4)
 
@@ -65,13 +68,15 @@ class Backends:
 
     Args:
         decoder: Which to use; ``"auto"`` is decord, and PyAV for the kinds of films that decord is wrong on.
+        max_pixels: Largest picture that is decoded.
 
     Raises:
         ArgumentError: If there is no such decoder.
     """
 
-    def __init__(self, decoder: str = "auto") -> None:
+    def __init__(self, decoder: str = "auto", *, max_pixels: int = MAX_PIXELS) -> None:
         check_decoder(decoder)
+        self._max_pixels = max_pixels
         self._decoder = decoder
         self._made: dict[str, Decoder] = {}
 
@@ -119,6 +124,11 @@ class Backends:
             StaleIndexError: If the file isn't the one that was indexed.
             DecodeError: If a frame can't be decoded, or comes out damaged.
         """
+        if video.width * video.height > self._max_pixels:
+            raise DecodeError(
+                f"{video.path}: its picture of {video.width}×{video.height} is larger than max_pixels="
+                f"{self._max_pixels} allows"
+            )
         decoder = self.choose(video)
         started = time.monotonic()
         for earlier in _EARLIER_KEYFRAMES:

@@ -16,19 +16,19 @@ from vidload.loader.ring import Ring, Slot
 
 __all__ = ["Assembly", "ClipAssembly", "SampleAssembly"]
 
-Int64 = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
 
 
 class Assembly(Protocol):
     """What differs between clips and samples of any kind."""
 
-    slot_bytes: int
-    """Bytes of one batch's slot; 0 where none is needed."""
+    row_bytes: int
+    """Bytes of one sample in a batch's slot; 0 where no slot is needed."""
 
     tasks_per_worker: int
     """Tasks that a worker is handed before it has finished the first of them."""
 
-    def task(self, number: int, epoch: int, step: int, sample: int, slot: int, row: int) -> Task:
+    def task(self, number: int, epoch: int, step: int, sample: Any, slot: int, row: int) -> Task:
         """The task of one sample."""
         ...
 
@@ -37,14 +37,22 @@ class Assembly(Protocol):
         ...
 
     def finish(
-        self, epoch: int, step: int, samples: Int64, results: list[Any], ring: Ring | None, slot: Slot | None
+        self,
+        epoch: int,
+        step: int,
+        samples: list[Any],
+        repeated: Bool | None,
+        results: list[Any],
+        ring: Ring | None,
+        slot: Slot | None,
     ) -> Any:
         """The batch. Where the slot's memory is part of it, the slot is lent, else it is released.
 
         Args:
             epoch: The epoch.
             step: The batch within the epoch.
-            samples: int64[B], which they are.
+            samples: Which they are.
+            repeated: bool[B], which of them are repetitions; None for none.
             results: What their tasks gave; or, of a collate task, its result and the files that came along.
             ring: Where slots come from.
             slot: The batch's.
@@ -60,22 +68,21 @@ class ClipAssembly:
 
     Args:
         dataset: The clips, all of one shape.
-        batch_size: Clips per batch.
         seed: The loader's.
     """
 
     # The one it is at, and the next, so that it never waits for the scheduler.
     tasks_per_worker = 2
 
-    def __init__(self, dataset: ClipDataset, batch_size: int, seed: int) -> None:
+    def __init__(self, dataset: ClipDataset, seed: int) -> None:
         shape = dataset.clip_shape
         assert shape is not None
         self._dataset = dataset
         self._shape = shape
         self._seed = seed
-        self.slot_bytes = batch_size * int(np.prod(shape))
+        self.row_bytes = int(np.prod(shape))
 
-    def task(self, number: int, epoch: int, step: int, sample: int, slot: int, row: int) -> Task:
+    def task(self, number: int, epoch: int, step: int, sample: Any, slot: int, row: int) -> Task:
         """Decode a clip into its row of the slot."""
         video, clip = self._dataset.locate(sample)
         return ClipTask(number, epoch, step, sample, slot, row, video, clip, self._seed)
@@ -85,19 +92,25 @@ class ClipAssembly:
         return None
 
     def finish(
-        self, epoch: int, step: int, samples: Int64, results: list[Any], ring: Ring | None, slot: Slot | None
+        self,
+        epoch: int,
+        step: int,
+        samples: list[Any],
+        repeated: Bool | None,
+        results: list[Any],
+        ring: Ring | None,
+        slot: Slot | None,
     ) -> Any:
         """A `Batch` whose video is the slot."""
         assert ring is not None
         assert slot is not None
-        return make_batch(ring.lend(slot, (len(samples), *self._shape)), results, samples, epoch, step)
+        return make_batch(ring.lend(slot, (len(samples), *self._shape)), results, samples, repeated, epoch, step)
 
 
 class SampleAssembly:
     """Samples of any kind, and what a collate function makes of them.
 
     Args:
-        batch_size: Samples per batch.
         seed: The loader's.
         packed: Whether samples lie packed in a slot, as those of processes do.
     """
@@ -105,11 +118,11 @@ class SampleAssembly:
     # No more, or a finished batch would wait for a sample of a later one before it is collated.
     tasks_per_worker = 1
 
-    def __init__(self, batch_size: int, seed: int, packed: bool) -> None:
+    def __init__(self, seed: int, packed: bool) -> None:
         self._seed = seed
-        self.slot_bytes = batch_size * ROW_BYTES if packed else 0
+        self.row_bytes = ROW_BYTES if packed else 0
 
-    def task(self, number: int, epoch: int, step: int, sample: int, slot: int, row: int) -> Task:
+    def task(self, number: int, epoch: int, step: int, sample: Any, slot: int, row: int) -> Task:
         """Take a sample."""
         return SampleTask(number, epoch, step, sample, slot, row, self._seed)
 
@@ -118,7 +131,14 @@ class SampleAssembly:
         return CollateTask(number, epoch, step, slot, results)
 
     def finish(
-        self, epoch: int, step: int, samples: Int64, results: list[Any], ring: Ring | None, slot: Slot | None
+        self,
+        epoch: int,
+        step: int,
+        samples: list[Any],
+        repeated: Bool | None,
+        results: list[Any],
+        ring: Ring | None,
+        slot: Slot | None,
     ) -> Any:
         """What the collate function made."""
         if ring is not None and slot is not None:

@@ -25,7 +25,10 @@ class Batch:
         pts: float64[B, T], presentation times in seconds.
         video_id: int64[B], rows of the index.
         frames: int64[B, T], frame numbers in each video.
-        sample: int64[B], numbers of the samples in the data set.
+        sample: int64[B], numbers of the samples in the data set. Where one couldn't be loaded and was replaced, the
+            number of the other.
+        repeated: bool[B], whether a clip is there only to make the ranks' batches equally large: an evaluation leaves
+            it out.
         extra: The further columns of the index: a tensor for each column of numbers, a list for any other.
         epoch: The epoch, from 0.
         step: The batch within the epoch, from 0.
@@ -37,6 +40,7 @@ class Batch:
     video_id: torch.Tensor
     frames: torch.Tensor
     sample: torch.Tensor
+    repeated: torch.Tensor
     extra: dict[str, torch.Tensor | list[Any]]
     epoch: int
     step: int
@@ -46,7 +50,12 @@ class Batch:
 
 
 def make_batch(
-    video: npt.NDArray[np.uint8], facts: list[ClipFacts], samples: npt.NDArray[np.int64], epoch: int, step: int
+    video: npt.NDArray[np.uint8],
+    facts: list[ClipFacts],
+    samples: list[int],
+    repeated: npt.NDArray[np.bool_] | None,
+    epoch: int,
+    step: int,
 ) -> Batch:
     """A batch of clips that lie in uint8[B, T, H, W, 3] memory, which it keeps."""
     return Batch(
@@ -55,7 +64,8 @@ def make_batch(
         pts=torch.from_numpy(np.stack([fact.pts for fact in facts])),
         video_id=torch.tensor([fact.video_id for fact in facts], dtype=torch.int64),
         frames=torch.from_numpy(np.stack([fact.frames for fact in facts])),
-        sample=torch.from_numpy(samples),
+        sample=torch.tensor(samples, dtype=torch.int64),
+        repeated=torch.zeros(len(samples), dtype=torch.bool) if repeated is None else torch.from_numpy(repeated),
         extra={name: _column([fact.extra[name] for fact in facts]) for name in facts[0].extra},
         epoch=epoch,
         step=step,

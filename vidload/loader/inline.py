@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from vidload.clips.schedule import Schedule
+from vidload.clips.order import Order, as_list
 from vidload.errors import VidloadError
 from vidload.loader.assembly import Assembly
-from vidload.loader.messages import Failed, Task
-from vidload.loader.pipeline import Finished, Key, Pipeline
+from vidload.loader.faults import Faults
+from vidload.loader.messages import Done, Failed, Task
+from vidload.loader.pipeline import Finished, Key, Pipeline, Position
 from vidload.loader.ring import Ring, Slot
 from vidload.loader.runner import Runner
 from vidload.loader.span import Span
@@ -21,60 +22,87 @@ class InlinePipeline(Pipeline):
     """Loads one batch at a time, in the thread that asks for it.
 
     Args:
-        schedule: Which samples make up which batch.
+        order: Which samples make up which batch.
         runner: What loads them.
         assembly: How batches are made.
+        faults: What becomes of samples that can't be loaded.
+        in_order: Whether a state may hold batches that were taken out of order.
         trace: Called with every span.
     """
 
     def __init__(
-        self, schedule: Schedule, runner: Runner, assembly: Assembly, *, trace: Callable[[Span], None] | None
+        self,
+        order: Order,
+        runner: Runner,
+        assembly: Assembly,
+        faults: Faults,
+        *,
+        in_order: bool,
+        trace: Callable[[Span], None] | None,
     ) -> None:
-        super().__init__(schedule.steps_per_epoch, trace)
-        self._schedule = schedule
+        super().__init__(in_order, trace)
+        self._order = order
         self._runner = runner
         self._assembly = assembly
+        self._faults = faults
         # Slots for the batch in the making, the one in use, and the one before it that is let go a moment later.
-        self._ring: Ring | None = Ring(assembly.slot_bytes, 3) if assembly.slot_bytes else None
+        self._ring: Ring | None = Ring(3) if assembly.row_bytes else None
 
     def start(self) -> None:
         """Nothing to start."""
 
-    def _await(self, epoch: int, step: int) -> tuple[Key, Finished]:
+    def _await(self, position: Position) -> tuple[Key, Finished] | None:
         self._check_open()
+        epoch, step = position.epoch, position.taken
+        if step >= self._order.steps(epoch):
+            return None
+        if not self._in_order:
+            step = next(number for number in range(step + 1) if number not in position.done)
         try:
-            return (epoch, step), Finished(self._load(epoch, step))
+            return (epoch, step), self._load(epoch, step)
         except VidloadError as error:
             return (epoch, step), Finished(error=error)
 
-    def _load(self, epoch: int, step: int) -> Any:
+    def _load(self, epoch: int, step: int) -> Finished:
         ring, slot, number = self._ring, None, -1
+        samples = as_list(self._order.samples(epoch, step))
         if ring is not None:
             ring.retire()
-            slot, _ = ring.take()
+            slot, _ = ring.take(len(samples) * self._assembly.row_bytes)
             number = slot.number
-        samples = self._schedule.samples(epoch, step)
-        results = [
-            self._run(self._assembly.task(0, epoch, step, sample, number, row), slot)
-            for row, sample in enumerate(samples.tolist())
-        ]
+        results = []
+        for row in range(len(samples)):
+            attempt = 0
+            while True:
+                result = self._run(self._assembly.task(0, epoch, step, samples[row], number, row), slot)
+                if isinstance(result, Done):
+                    results.append(result.value)
+                    break
+                found = self._faults.replacement(epoch, step, row, samples[row], attempt, result.error)
+                if found is None:
+                    raise result.error
+                (samples[row],) = found
+                attempt += 1
         collate = self._assembly.collate(0, epoch, step, number, results)
         if collate is not None:
-            results = [self._run(collate, slot), ()]
-        return self._assembly.finish(epoch, step, samples, results, ring, slot)
+            result = self._run(collate, slot)
+            if isinstance(result, Failed):
+                raise result.error
+            results = [result.value, ()]
+        self._faults.count(len(samples))
+        repeated = self._order.repeated(epoch, step)
+        return Finished(self._assembly.finish(epoch, step, samples, repeated, results, ring, slot), repeated=repeated)
 
-    def _run(self, task: Task, slot: Slot | None) -> Any:
+    def _run(self, task: Task, slot: Slot | None) -> Done | Failed:
         def memory(number: int) -> Any:
             assert slot is not None
             return slot.mapping
 
         result = self._runner.run(task, 0, memory)
-        if isinstance(result, Failed):
-            raise result.error
-        if self._trace is not None:
+        if isinstance(result, Done) and self._trace is not None:
             for span in result.spans:
                 self._trace(span)
-        return result.value
+        return result
 
     def _moved(self) -> None:
         """Nobody has to know."""

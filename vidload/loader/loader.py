@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import operator
+import os
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Literal, get_args
 
-import cloudpickle
+import torch
 from torch.utils.data import IterableDataset
 
+from vidload.clips.order import Order, SamplerOrder
 from vidload.clips.random import check_word
 from vidload.clips.schedule import Schedule
 from vidload.dataset import ClipDataset
-from vidload.errors import ArgumentError, EpochsExhaustedError, LoaderClosedError, SendError, VidloadError
-from vidload.loader.assembly import Assembly, ClipAssembly, SampleAssembly
-from vidload.loader.inline import InlinePipeline
-from vidload.loader.pipeline import END, Pipeline
-from vidload.loader.pool import Pool
-from vidload.loader.prefetch import PrefetchPipeline
-from vidload.loader.processes import ProcessPool
-from vidload.loader.runner import Runner
-from vidload.loader.scheduler import Scheduler
+from vidload.errors import ArgumentError, EpochsExhaustedError, LoaderClosedError, VidloadError
+from vidload.loader.build import Parts, make_pipeline
+from vidload.loader.faults import OnError
+from vidload.loader.pipeline import Finished, Pipeline, Position
+from vidload.loader.ranks import find_ranks
 from vidload.loader.span import Span
-from vidload.loader.threads import ThreadPool
+from vidload.loader.state import check_state, make_state
 
 __all__ = ["VideoLoader", "WorkerKind"]
 
@@ -48,29 +46,44 @@ class VideoLoader:
     Args:
         dataset: A `ClipDataset`, for which batches are `Batch`; or any map-style data set (`__len__` and
             `__getitem__`), for which they are what `collate_fn` makes of the samples.
-        batch_size: Samples per batch.
+        batch_size: Samples per batch, on each rank.
         epochs: How many epochs the run has, or None for no end.
         num_workers: How many workers; 0 loads in the caller when a batch is asked for, for debugging.
         worker_kind: ``"process"`` (a decoder that crashes costs one worker, not the run) or ``"thread"``.
         prefetch_batches: Batches that are loaded ahead of the one in use; by default 2, or what it takes to give every
             worker two samples.
         shuffle: Whether each epoch has a random order of its own.
-        drop_last: Whether to leave out an epoch's last batch where it would be smaller than the others.
+        drop_last: Whether to leave out an epoch's last batch where it would be smaller than the others. Without, and
+            with several ranks, samples are repeated to make their last batches equally large, and marked as such in
+            `Batch.repeated` and `VideoLoader.repeated`.
         seed: Seed of the order and of the clips' random numbers, 0 to 2**64 - 1.
         in_order: Whether batches come in the schedule's order whatever the number of workers, or as they are finished
             (those of one epoch never after the next one's).
+        sampler: Gives the order of samples in place of `shuffle`, iterated anew for each epoch; its
+            ``set_epoch(epoch)`` is called first where it has one. It deals with ranks itself.
+        batch_sampler: Gives lists of samples, in place of `batch_size`, `shuffle`, `drop_last` and `sampler`.
         collate_fn: Makes a batch of a list of samples, in a worker; by default torch's ``default_collate``. Not for a
             `ClipDataset` whose clips have one shape, which are decoded where the batch lies.
+        worker_init_fn: Called with a worker's number when it starts; see also `vidload.get_worker_info`.
+        on_error: ``"raise"`` raises a sample's error where its batch would have been yielded; ``"replace"`` loads
+            another sample in its place, drawn from the schedule's own numbers, so the same in every run.
+        max_error_rate: With ``on_error="replace"``, the largest share of errors among the samples tried, counted from
+            100 samples on; beyond, the run ends with `ErrorRateExceeded`.
+        error_log: With ``on_error="replace"``, the file that gets a line of JSON for each error; None for none.
+        clip_timeout: Seconds that a worker may take for one sample; one that takes longer is replaced. None: no limit.
+        rank: Which of the ranks this is; by default torch.distributed's, else torchrun's, else 0.
+        world_size: How many ranks there are; likewise, else 1.
         device: ``"cpu"``.
         trace: Called with every `Span` of time spent on reading, decoding and waiting, from the scheduler's or the
             consumer's thread.
 
     Raises:
         ArgumentError: If an argument can't work.
-        SendError: If the data set or `collate_fn` can't be sent to a worker process.
+        SendError: If the data set or a function can't be sent to a worker process.
 
     Errors in loading are raised where their batch would have been yielded: `DecodeError` and `StaleIndexError` from
-    clips, `SampleError` from a user's code, `WorkerError` where a worker died.
+    clips, `SampleError` from a user's code, `WorkerError` for a sample that two workers died of or hung on. A worker
+    that dies or hangs otherwise is replaced, and its samples are loaded by another.
     """
 
     def __init__(
@@ -86,7 +99,16 @@ class VideoLoader:
         drop_last: bool = False,
         seed: int = 0,
         in_order: bool = True,
+        sampler: Iterable[Any] | None = None,
+        batch_sampler: Iterable[Any] | None = None,
         collate_fn: Callable[[list[Any]], Any] | None = None,
+        worker_init_fn: Callable[[int], Any] | None = None,
+        on_error: OnError = "raise",
+        max_error_rate: float = 0.05,
+        error_log: str | os.PathLike[str] | None = "errors.jsonl",
+        clip_timeout: float | None = 300.0,
+        rank: int | None = None,
+        world_size: int | None = None,
         device: str = "cpu",
         trace: Callable[[Span], None] | None = None,
     ) -> None:
@@ -100,9 +122,12 @@ class VideoLoader:
             raise ArgumentError(
                 f"worker_kind={worker_kind!r}: there are {' and '.join(map(repr, get_args(WorkerKind)))}"
             )
+        if clip_timeout is not None and not clip_timeout > 0:
+            raise ArgumentError(f"clip_timeout={clip_timeout!r}: give seconds above 0, or None for no limit")
         if str(device) != "cpu":
             raise ArgumentError(f"device={device!r}: this version gives batches on 'cpu'; move them with .to(device)")
-        for name, function in (("collate_fn", collate_fn), ("trace", trace)):
+        functions = {"collate_fn": collate_fn, "worker_init_fn": worker_init_fn, "trace": trace}
+        for name, function in functions.items():
             if function is not None and not callable(function):
                 raise ArgumentError(f"{name}={function!r}: give a function, or None")
         self.dataset = dataset
@@ -112,72 +137,140 @@ class VideoLoader:
         self.worker_kind: WorkerKind = worker_kind
         self.prefetch_batches = prefetch_batches or max(2, -(-2 * num_workers // batch_size))
         self.seed = check_word("seed", seed)
-        self._schedule = Schedule(_length(dataset), batch_size, self.seed, shuffle, drop_last)
+        self.rank, self.world_size = find_ranks(rank, world_size)
+        length = _length(dataset)
+        self._order: Order
+        if sampler is None and batch_sampler is None:
+            self._order = Schedule(
+                length, batch_size, self.seed, shuffle, drop_last, rank=self.rank, world_size=self.world_size
+            )
+        else:
+            self._order = _sampler_order(sampler, batch_sampler, batch_size, shuffle, drop_last)
+        self._identity = {
+            "seed": self.seed,
+            "shuffle": shuffle,
+            "drop_last": drop_last,
+            "global_batch_size": batch_size * self.world_size,
+            "num_samples": length,
+            "index": dataset.index.fingerprint if isinstance(dataset, ClipDataset) else None,
+            "sampler": sampler is not None or batch_sampler is not None,
+            "in_order": in_order,
+        }
+        self._parts = Parts(
+            dataset=dataset,
+            order=self._order,
+            epochs=epochs,
+            num_workers=num_workers,
+            worker_kind=worker_kind,
+            depth=self.prefetch_batches,
+            seed=self.seed,
+            in_order=in_order,
+            collate_fn=collate_fn,
+            worker_init_fn=worker_init_fn,
+            on_error=on_error,
+            max_error_rate=max_error_rate,
+            error_log=error_log,
+            clip_timeout=clip_timeout,
+            rank=self.rank,
+            trace=trace,
+        )
         self._current: weakref.ref[_EpochIterator] | None = None
-        self._pipeline = self._make_pipeline(collate_fn, in_order, trace)
+        self._resumed = False
+        self._last: Finished | None = None
+        self._closed = False
+        self._start()
+
+    def _start(self) -> None:
+        self._pipeline: Pipeline = make_pipeline(self._parts)
         # Before anything is started, so that Ctrl-C from here on leaves nothing behind.
         self._finalizer = weakref.finalize(self, self._pipeline.close)
         self._pipeline.start()
 
-    def _make_pipeline(
-        self,
-        collate_fn: Callable[[list[Any]], Any] | None,
-        in_order: bool,
-        trace: Callable[[Span], None] | None,
-    ) -> Pipeline:
-        dataset = self.dataset
-        in_processes = self.num_workers > 0 and self.worker_kind == "process"
-        assembly: Assembly
-        if isinstance(dataset, ClipDataset) and dataset.clip_shape is not None and dataset.transform is None:
-            if collate_fn is not None:
-                raise ArgumentError(
-                    "collate_fn: clips of one shape are decoded where the batch lies, so there is nothing to collate; "
-                    "leave it out, or give the ClipDataset a transform (the identity will do) to get samples"
-                )
-            assembly = ClipAssembly(dataset, self.batch_size, self.seed)
-        else:
-            assembly = SampleAssembly(self.batch_size, self.seed, packed=in_processes)
-        runner = Runner(dataset, collate_fn)
-        if self.num_workers == 0:
-            return InlinePipeline(self._schedule, runner, assembly, trace=trace)
-        size = self.num_workers
-        pool: Pool = ProcessPool(_pickled(runner), size) if in_processes else ThreadPool(runner, size)
-        scheduler = Scheduler(self._schedule, self.epochs, pool, assembly, depth=self.prefetch_batches, trace=trace)
-        return PrefetchPipeline(scheduler, len(self), in_order=in_order, trace=trace)
-
     def __len__(self) -> int:
         """Batches per epoch."""
-        return self._schedule.steps_per_epoch
+        return len(self._order)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that is being looped over, or else that the next loop is."""
+        return self._position().epoch
+
+    @property
+    def repeated(self) -> torch.Tensor | None:
+        """bool[B], which samples of the batch given last are repetitions; None where none is (see `drop_last`)."""
+        last = self._last
+        return None if last is None or last.repeated is None else torch.from_numpy(last.repeated)
+
+    def _position(self) -> Position:
+        """Where the consumer is; at the start of the next epoch, where it isn't in a loop any more."""
+        position = self._pipeline.position
+        current = self._current() if self._current is not None else None
+        looping = current is not None and current.active
+        if position.taken and not looping and not self._resumed:
+            return Position(position.generation, position.epoch + 1, 0)
+        return position
 
     def __iter__(self) -> Iterator[Any]:
         """Begin the next epoch; what is left of the one before is given up.
 
-        An epoch of which no batch was taken is still to come.
+        An epoch of which no batch was taken is still to come, and one that a state was loaded in goes on.
 
         Raises:
             EpochsExhaustedError: If `epochs` have been given already.
             LoaderClosedError: If the loader is closed.
         """
-        epoch, taken = self._pipeline.position
-        if taken:
-            epoch += 1
+        position = self._pipeline.position
+        epoch = position.epoch + 1 if position.taken and not self._resumed else position.epoch
         if self.epochs is not None and epoch >= self.epochs:
             raise EpochsExhaustedError(
                 f"the loader was made for epochs={self.epochs}, and has given them all; make it with more, or without "
                 "epochs="
             )
-        if self._pipeline.closed:
+        if self._closed:
             raise LoaderClosedError("the loader was closed; make a new one to go on")
-        previous = self._current() if self._current is not None else None
-        if previous is not None:
-            previous.replaced = True
+        self._end_loop()
         self._pipeline.begin(epoch)
         iterator = _EpochIterator(self, epoch)
         self._current = weakref.ref(iterator)
         return iterator
 
+    def _end_loop(self) -> None:
+        current = self._current() if self._current is not None else None
+        if current is not None:
+            current.replaced = True
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the consumer is, as plain values that JSON can hold.
+
+        It counts the batches that were yielded, not those that are loaded ahead. On another number of ranks, the state
+        of any rank serves, if `batch_size` times `world_size` stays as it was.
+        """
+        return make_state(self._position(), self._identity)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Go on from a state: the next loop gives exactly the batches that came after it.
+
+        The number and kind of workers and `prefetch_batches` may differ from those of the loader that gave the state.
+        A state taken in a loop, after its last batch, is still one of that epoch: the next loop then gives no batch.
+
+        Raises:
+            StateError: If it isn't a state, or one of a loader with other batches; it says which parts differ.
+            LoaderClosedError: If the loader is closed.
+        """
+        epoch, step, done = check_state(state_dict, self._identity)
+        if self._closed:
+            raise LoaderClosedError("the loader was closed; make a new one to go on")
+        self._end_loop()
+        if self.epochs is not None and self._position().epoch >= self.epochs:  # its workers are gone
+            self._pipeline.close()
+            self._finalizer.detach()
+            self._start()
+        self._resumed = True
+        self._pipeline.jump(epoch, step, done)
+
     def close(self) -> None:
         """End the workers. Batches that were yielded stay as they are."""
+        self._closed = True
         self._pipeline.close()
         self._finalizer.detach()
 
@@ -201,35 +294,58 @@ class _EpochIterator(Iterator[Any]):
         self.replaced = False
         self._loader = loader
 
+    @property
+    def active(self) -> bool:
+        """Whether it may still be asked for batches."""
+        return self._loader is not None and self._begun and not self.replaced
+
     def __next__(self) -> Any:
         loader = self._loader
         if loader is None:
             raise StopIteration
         if self.replaced:
             raise LoaderClosedError(
-                f"this loop over epoch {self._epoch} was ended by a later one over the same loader; make a loader for "
-                "each of two loops at a time"
+                f"this loop over epoch {self._epoch} was ended by a later one over the same loader, or by a state that "
+                "was loaded; make a loader for each of two loops at a time"
             )
         self._begun = True
         try:
-            batch = loader._pipeline.take()
+            found = loader._pipeline.take()
         except VidloadError:
             self._leave()
             raise
-        if batch is END:
+        if not isinstance(found, Finished):
             self._leave()
             raise StopIteration
-        return batch
+        loader._resumed = False
+        loader._last = found
+        return found.batch
 
     def _leave(self) -> None:
         loader, self._loader = self._loader, None
         if loader is None or self.replaced or not self._begun:
             return
-        if loader._pipeline.position > (self._epoch, 0):  # an epoch of which nothing was taken is still to come
+        position = loader._pipeline.position
+        # An epoch of which nothing was taken is still to come.
+        if (position.epoch, position.taken) > (self._epoch, 0):
+            loader._resumed = False
             loader._pipeline.leave(self._epoch)
 
     def __del__(self) -> None:
         self._leave()
+
+
+def _sampler_order(
+    sampler: Iterable[Any] | None, batch_sampler: Iterable[Any] | None, batch_size: int, shuffle: bool, drop_last: bool
+) -> SamplerOrder:
+    if batch_sampler is not None:
+        if sampler is not None or batch_size != 1 or shuffle or drop_last:
+            raise ArgumentError("batch_sampler: leave out batch_size, shuffle, sampler and drop_last beside it")
+        return SamplerOrder(batch_sampler, None)
+    assert sampler is not None
+    if shuffle:
+        raise ArgumentError("sampler: leave out shuffle beside it; the sampler gives the order")
+    return SamplerOrder(sampler, batch_size, drop_last)
 
 
 def _count(name: str, value: int, least: int) -> int:
@@ -250,15 +366,3 @@ def _length(dataset: Any) -> int:
             "order to prefetch by)"
         )
     return len(dataset)
-
-
-def _pickled(runner: Runner) -> bytes:
-    try:
-        data = cloudpickle.dumps(runner, protocol=5)
-    except Exception as error:
-        raise SendError(
-            f"the data set {type(runner.dataset).__name__!r} (or its transform, or collate_fn) can't be sent to a "
-            f"worker process: {error}. Open files, locks and connections in __getitem__ rather than in __init__, or "
-            "use worker_kind='thread'"
-        ) from error
-    return bytes(data)

@@ -68,7 +68,7 @@ class SampleTask:
     id: int
     epoch: int
     step: int
-    sample: int
+    sample: Any
     slot: int
     row: int
     seed: int

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from vidload.loader.memory import MemoryFile
-from vidload.loader.messages import Done, Failed, Task
+from vidload.loader.messages import Done, Failed, Ready, Task
 from vidload.loader.ring import Slot
 
 __all__ = ["Event", "Pool"]
@@ -14,10 +14,10 @@ __all__ = ["Event", "Pool"]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What a worker did: a result with its files, or, where `result` is None, it died as `reason` says."""
+    """What a worker did: got ready, has a result with its files, or, without a result, died as `reason` says."""
 
     worker: int
-    result: Done | Failed | None
+    result: Ready | Done | Failed | None
     files: tuple[MemoryFile, ...] = ()
     reason: str = ""
 
@@ -43,8 +43,12 @@ class Pool(Protocol):
         """Let all workers forget a slot."""
         ...
 
-    def wait(self) -> list[Event]:
-        """Wait until a worker has done something, or `wake` is called."""
+    def restart(self, worker: int) -> None:
+        """Put a new worker in the place of one that died or hangs; nothing more is heard of the old one."""
+        ...
+
+    def wait(self, timeout: float | None) -> list[Event]:
+        """Wait until a worker has done something, `wake` is called, or so many seconds have passed."""
         ...
 
     def wake(self) -> None:

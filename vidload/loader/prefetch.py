@@ -8,11 +8,14 @@ import queue
 import threading
 from collections.abc import Callable
 
-from vidload.loader.pipeline import Finished, Key, Pipeline
+from vidload.loader.pipeline import Finished, Key, Pipeline, Position
 from vidload.loader.scheduler import Scheduler
 from vidload.loader.span import Span
 
 __all__ = ["PrefetchPipeline"]
+
+_ReadyKey = tuple[int, int, int]
+"""(generation, epoch, step)."""
 
 
 class PrefetchPipeline(Pipeline):
@@ -24,19 +27,16 @@ class PrefetchPipeline(Pipeline):
 
     Args:
         scheduler: Loads; started and closed here.
-        steps_per_epoch: Batches per epoch.
-        in_order: Whether batches are taken in the schedule's order, or as they are finished.
+        in_order: Whether batches are taken in the order's order, or as they are finished.
         trace: Called with the span of every wait.
     """
 
-    def __init__(
-        self, scheduler: Scheduler, steps_per_epoch: int, *, in_order: bool, trace: Callable[[Span], None] | None
-    ) -> None:
-        super().__init__(steps_per_epoch, trace)
+    def __init__(self, scheduler: Scheduler, *, in_order: bool, trace: Callable[[Span], None] | None) -> None:
+        super().__init__(in_order, trace)
         self._scheduler = scheduler
-        self._in_order = in_order
-        self._ready: dict[Key, Finished] = {}
-        self._left = 0  # epochs below are of no interest any more, wherever the consumer is
+        self._ready: dict[_ReadyKey, Finished] = {}
+        self._ends: dict[Key, int] = {}  # by generation and epoch: how many batches the epoch has
+        self._left = (0, 0)  # of this generation, epochs below are of no interest any more, wherever the consumer is
         self._news: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._failure: BaseException | None = None
         # A daemon: an interpreter that ends joins all other threads first, and nobody would tell this one to end.
@@ -48,25 +48,28 @@ class PrefetchPipeline(Pipeline):
         """Start the workers, and loading."""
         self._thread.start()
 
-    def _await(self, epoch: int, step: int) -> tuple[Key, Finished]:
+    def _await(self, position: Position) -> tuple[Key, Finished] | None:
+        generation, epoch, taken, _ = position
         while True:
             self._check_open()
-            key = (epoch, step) if self._in_order else self._first_ready(epoch)
-            finished = self._ready.get(key)
+            step = taken if self._in_order else self._first_ready(generation, epoch)
+            finished = self._ready.get((generation, epoch, step))
             if finished is not None:
                 break
+            if self._ends.get((generation, epoch), taken + 1) <= taken:
+                return None
             if self._failure is not None:
                 raise self._failure
             self._news.get()
         while not self._news.empty():  # older news would only wake the next wait in vain
             self._news.get()
-        return key, finished
+        return (epoch, step), finished
 
-    def _first_ready(self, epoch: int) -> Key:
-        return next((key for key in list(self._ready) if key[0] == epoch), (epoch, -1))
+    def _first_ready(self, generation: int, epoch: int) -> int:
+        return next((key[2] for key in list(self._ready) if key[:2] == (generation, epoch)), -1)
 
     def _taken(self, key: Key) -> None:
-        self._ready.pop(key, None)
+        self._ready.pop((self._position.generation, *key), None)
         self._moved()
 
     def _moved(self) -> None:
@@ -75,7 +78,7 @@ class PrefetchPipeline(Pipeline):
     def leave(self, epoch: int) -> None:
         """Cancel what isn't loaded of an epoch."""
         if os.getpid() == self._process:
-            self._left = max(self._left, epoch + 1)
+            self._left = max(self._left, (self._position.generation, epoch + 1))
             self._scheduler.wake()
 
     def close(self) -> None:
@@ -95,15 +98,17 @@ class PrefetchPipeline(Pipeline):
         try:
             self._scheduler.start()
             while not self._closed:
-                epoch, taken = max(self._position, (self._left, 0))
+                position = self._wanted()
+                generation = position.generation
                 for key in list(self._ready):
-                    if key[0] < epoch:
+                    if key[0] != generation or key[1] < position.epoch:
                         self._ready.pop(key, None)
-                if self._scheduler.is_over(epoch):
+                if self._scheduler.is_over(position.epoch):
                     break
-                for key, finished in self._scheduler.turn(epoch, taken):
-                    self._ready[key] = finished
-                    self._news.put(None)
+                for (epoch, step), finished in self._scheduler.turn(position):
+                    self._ready[generation, epoch, step] = finished
+                self._ends = {(generation, epoch): steps for epoch, steps in self._scheduler.ends.items()}
+                self._news.put(None)
         except BaseException as error:
             self._failure = error
         finally:
@@ -111,3 +116,10 @@ class PrefetchPipeline(Pipeline):
             self._scheduler.close()
             if self._closed:
                 self._ready.clear()
+
+    def _wanted(self) -> Position:
+        """The consumer's position, or the start of the epoch after one that it left."""
+        position, (generation, epoch) = self._position, self._left
+        if generation == position.generation and epoch > position.epoch:
+            return Position(generation, epoch, 0)
+        return position

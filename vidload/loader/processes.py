@@ -11,10 +11,9 @@ import sys
 import time
 from collections.abc import Sequence
 
-from vidload.errors import WorkerError
 from vidload.loader.channel import Channel
 from vidload.loader.memory import MemoryFile
-from vidload.loader.messages import Attach, Detach, Failed, Ready, Start, Task
+from vidload.loader.messages import Attach, Detach, Ready, Start, Task
 from vidload.loader.pool import Event
 from vidload.loader.ring import Slot
 
@@ -40,35 +39,51 @@ class ProcessPool:
     def __init__(self, runner: bytes, size: int) -> None:
         self.size = size
         self._runner = runner
-        self._channels: list[Channel] = []
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._channels: dict[int, Channel] = {}
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._ready: set[int] = set()
+        self._slots: dict[int, Slot] = {}
         self._selector = selectors.DefaultSelector()
         self._waker: _Waker | None = _Waker()
         self._selector.register(self._waker, selectors.EVENT_READ, None)
 
     def start(self) -> None:
         """Start the processes; the calling thread has to live as long as they."""
+        for worker in range(self.size):
+            self._spawn(worker)
+        for worker in range(self.size):  # a large data set is sent when all of them are starting
+            self._send(worker, Start(self._runner))
+
+    def _spawn(self, worker: int) -> None:
         environment = dict(os.environ)
         for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
             environment.setdefault(name, "1")  # workers share the cores already
-        for worker in range(self.size):
-            channel, there = Channel.pair()
-            boot = _BOOT.format(path=sys.path, channel=there.fileno(), worker=worker, parent=os.getpid())
-            with there:
-                self._processes.append(
-                    subprocess.Popen(
-                        [sys.executable, "-c", boot],
-                        stdin=subprocess.DEVNULL,  # the loader's may be the script
-                        pass_fds=[there.fileno()],
-                        env=environment,
-                        start_new_session=True,  # Ctrl-C in a terminal goes to the loader alone
-                    )
-                )
-            self._channels.append(channel)
-            self._selector.register(channel, selectors.EVENT_READ, worker)
-        for worker in range(self.size):  # a large data set is sent when all of them are starting
-            self._send(worker, Start(self._runner))
+        channel, there = Channel.pair()
+        boot = _BOOT.format(path=sys.path, channel=there.fileno(), worker=worker, parent=os.getpid())
+        with there:
+            self._processes[worker] = subprocess.Popen(
+                [sys.executable, "-c", boot],
+                stdin=subprocess.DEVNULL,  # the loader's may be the script
+                pass_fds=[there.fileno()],
+                env=environment,
+                start_new_session=True,  # Ctrl-C in a terminal goes to the loader alone
+            )
+        self._channels[worker] = channel
+        self._selector.register(channel, selectors.EVENT_READ, worker)
+
+    def restart(self, worker: int) -> None:
+        """Kill a process that isn't dead yet, and start another one that knows all slots."""
+        channel = self._channels[worker]
+        with contextlib.suppress(KeyError):  # one that died is unregistered already
+            self._selector.unregister(channel)
+        channel.close()
+        self._ready.discard(worker)
+        self._processes[worker].kill()
+        self._processes[worker].wait()
+        self._spawn(worker)
+        self._send(worker, Start(self._runner))
+        for slot in self._slots.values():
+            self._send(worker, Attach(slot.number, slot.size), [slot.file])
 
     def send(self, worker: int, task: Task) -> None:
         """Hand a task to a process."""
@@ -80,18 +95,20 @@ class ProcessPool:
 
     def attach(self, slot: Slot) -> None:
         """Let all processes map a slot."""
+        self._slots[slot.number] = slot
         for worker in range(self.size):
             self._send(worker, Attach(slot.number, slot.size), [slot.file])
 
     def detach(self, slot: int) -> None:
         """Let all processes forget a slot."""
+        del self._slots[slot]
         for worker in range(self.size):
             self._send(worker, Detach(slot))
 
-    def wait(self) -> list[Event]:
-        """Wait until a process has done something, or `wake` is called."""
+    def wait(self, timeout: float | None) -> list[Event]:
+        """Wait until a process has done something, `wake` is called, or so many seconds have passed."""
         events: list[Event] = []
-        for key, _ in self._selector.select():
+        for key, _ in self._selector.select(timeout):
             if key.data is None:
                 assert self._waker is not None
                 self._waker.clear()
@@ -101,15 +118,14 @@ class ProcessPool:
                 result, files = self._channels[worker].receive()
             except EOFError:
                 self._selector.unregister(self._channels[worker])
-                events.append(self._died(worker))
+                events.append(Event(worker, None, reason=self._how_it_ended(worker)))
                 continue
             if isinstance(result, Ready):
                 self._ready.add(worker)
-            else:
-                events.append(Event(worker, result, tuple(files)))
+            events.append(Event(worker, result, tuple(files)))
         return events
 
-    def _died(self, worker: int) -> Event:
+    def _how_it_ended(self, worker: int) -> str:
         process = self._processes[worker]
         try:
             code = process.wait(_END_GRACE)
@@ -122,10 +138,7 @@ class ProcessPool:
             how = f"was ended by {name}{hint}"
         else:
             how = f"ended with status {code}"
-        reason = f"worker process {worker} (pid {process.pid}) {how}"
-        if worker not in self._ready:
-            return Event(worker, Failed(None, WorkerError(f"{reason} before it had loaded the data set")))
-        return Event(worker, None, reason=reason)
+        return f"worker process {worker} (pid {process.pid}) {how}"
 
     def wake(self) -> None:
         """End a `wait`."""
@@ -135,18 +148,18 @@ class ProcessPool:
 
     def close(self) -> None:
         """End the processes: those at work have half a second, then they are killed."""
-        for channel in self._channels:
+        for channel in self._channels.values():
             channel.close()
-        for worker, process in enumerate(self._processes):
+        for worker, process in self._processes.items():
             if worker not in self._ready:
                 process.kill()  # it wouldn't look at its channel before it has started
         deadline = time.monotonic() + _END_GRACE
-        for process in self._processes:
+        for process in self._processes.values():
             try:
                 process.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 process.kill()
-        for process in self._processes:
+        for process in self._processes.values():
             process.wait()
         self._selector.close()
         self._waker = None

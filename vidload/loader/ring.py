@@ -46,28 +46,29 @@ class Ring:
     All methods are for one thread; lent arrays may end in any.
 
     Args:
-        size: Bytes of a slot.
         spare: How many free slots are kept, and how many lent ones are waited for.
     """
 
-    def __init__(self, size: int, spare: int) -> None:
-        self._size = size
+    def __init__(self, spare: int) -> None:
+        self._largest = 0
         self._spare = spare
         self._free: list[Slot] = []
         self._lent: OrderedDict[int, Slot] = OrderedDict()
         self._returned: list[int] = []
         self._made = 0
 
-    def take(self) -> tuple[Slot, bool]:
-        """A free slot, and whether it is a new one.
+    def take(self, size: int) -> tuple[Slot, bool]:
+        """A free slot of at least so many bytes, and whether it is a new one.
 
         Raises:
             OSError: If there is no memory left.
         """
         self._collect()
-        if self._free:
-            return self._free.pop(), False
-        slot = Slot(self._made, self._size)
+        self._largest = max(self._largest, size)
+        for at in reversed(range(len(self._free))):
+            if self._free[at].size >= size:
+                return self._free.pop(at), False
+        slot = Slot(self._made, self._largest)
         self._made += 1
         return slot, True
 

@@ -1,25 +1,30 @@
-"""The scheduler: walks the schedule without stopping at an epoch's end, and keeps workers ahead of the consumer."""
+"""The scheduler: walks the order without stopping at an epoch's end, and keeps workers ahead of the consumer."""
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from vidload.clips.schedule import Schedule
-from vidload.errors import VidloadError, WorkerError
+from vidload.clips.order import Order, as_list
+from vidload.errors import ArgumentError, VidloadError, WorkerError
 from vidload.loader.assembly import Assembly
-from vidload.loader.messages import ClipTask, CollateTask, Done, Failed, Task
-from vidload.loader.pipeline import Finished, Key
+from vidload.loader.faults import Faults
+from vidload.loader.messages import ClipTask, CollateTask, Done, Failed, Ready, Task
+from vidload.loader.pipeline import Finished, Key, Position
 from vidload.loader.pool import Event, Pool
 from vidload.loader.ring import Ring, Slot
 from vidload.loader.span import Span
 
 __all__ = ["Scheduler"]
+
+_MAX_DEATHS = 2
+"""Workers that may die, or hang, over one task before it counts as an error: it is tried once more elsewhere."""
+
+_MAX_STARTS = 3
+"""Workers that may die in a row before they have loaded the data set."""
 
 
 @dataclass(eq=False)
@@ -28,26 +33,29 @@ class _OpenBatch:
 
     epoch: int
     step: int
-    samples: npt.NDArray[np.int64]
+    samples: list[Any]
     slot: Slot | None
     results: list[Any]
     unfinished: int
     in_flight: int = 0
     cancelled: bool = False
     error: tuple[int, VidloadError] | None = None  # of the first row that has one
+    attempts: dict[int, int] = field(default_factory=dict)  # by row: samples that couldn't be loaded
 
     @property
     def slot_number(self) -> int:
         return -1 if self.slot is None else self.slot.number
 
 
-class _Running(NamedTuple):
-    """A task that is handed out."""
+@dataclass(eq=False)
+class _Job:
+    """A task, where it belongs, and what has come of it."""
 
     batch: _OpenBatch
     row: int
     task: Task
-    worker: int
+    worker: int = -1
+    deaths: int = 0
 
 
 class Scheduler:
@@ -56,38 +64,54 @@ class Scheduler:
     All methods but `wake` are for one thread. It knows of the consumer only what `turn` is told.
 
     Args:
-        schedule: Which samples make up which batch.
+        order: Which samples make up which batch.
         epochs: How many epochs there are; None for no end.
         pool: The workers; started and closed here.
         assembly: How batches are made.
+        faults: What becomes of samples that can't be loaded.
         depth: Batches that are loaded ahead of the one the consumer has.
+        timeout: Seconds that a worker may take for a task; None for no limit.
         trace: Called with every span that workers report.
+        clock: Seconds, for the timeout.
     """
 
     def __init__(
         self,
-        schedule: Schedule,
+        order: Order,
         epochs: int | None,
         pool: Pool,
         assembly: Assembly,
+        faults: Faults,
         *,
         depth: int,
-        trace: Callable[[Span], None] | None,
+        timeout: float | None = None,
+        trace: Callable[[Span], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._schedule = schedule
+        self._order = order
         self._epochs = epochs
         self._pool = pool
         self._assembly = assembly
+        self._faults = faults
         self._depth = depth
+        self._timeout = timeout
         self._trace = trace
-        self._ring = Ring(assembly.slot_bytes, depth + 2) if assembly.slot_bytes else None
+        self._clock = clock
+        self._ring = Ring(depth + 2) if assembly.row_bytes else None
+        self._generation = 0
         self._cursor: Key = (0, 0)  # the batch to open next
+        self._skip: frozenset[int] = frozenset()  # steps of the epoch it starts in that were taken before
+        self._opened: dict[int, int] = {}  # by epoch: batches opened, or taken before the start
         self._open: set[_OpenBatch] = set()
-        self._todo: deque[tuple[_OpenBatch, int, Task]] = deque()
-        self._running: dict[int, _Running] = {}
-        self._load = [0] * pool.size
+        self._todo: deque[_Job] = deque()
+        self._running: list[list[_Job]] = [[] for _ in range(pool.size)]  # by worker, in the order handed out
+        self._since: list[float | None] = [None] * pool.size  # when each began its first task; None until it is ready
+        self._ready = [False] * pool.size
+        self._failed_starts = 0
         self._next_task = 0
         self._finished: list[tuple[Key, Finished]] = []
+        self.ends: dict[int, int] = {}
+        """By epoch, for those whose last batch was opened: how many batches it has."""
 
     def start(self) -> None:
         """Start the workers."""
@@ -101,24 +125,25 @@ class Scheduler:
         """Whether a consumer at this epoch wants nothing more."""
         return self._epochs is not None and epoch >= self._epochs
 
-    def turn(self, epoch: int, taken: int) -> list[tuple[Key, Finished]]:
+    def turn(self, position: Position) -> list[tuple[Key, Finished]]:
         """Cancel what the consumer has left behind, hand out work, and wait for workers or `wake`.
 
         Args:
-            epoch: The consumer's.
-            taken: How many batches of it were taken.
+            position: The consumer's.
 
         Returns:
-            The batches that are finished.
+            The batches that are finished; those of the position's generation.
 
         Raises:
-            WorkerError: If a worker died or could not start.
+            WorkerError: If workers can't start.
+            ErrorRateExceeded: If too many samples can't be loaded.
         """
-        self._cancel(epoch)
-        self._open_batches(epoch, taken)
+        self._cancel(position)
+        self._open_batches(position)
         self._dispatch()
-        for event in self._pool.wait():
+        for event in self._pool.wait(self._patience()):
             self._handle(event)
+        self._end_hanging()
         finished, self._finished = self._finished, []
         return finished
 
@@ -128,95 +153,169 @@ class Scheduler:
         self._ring = None
         self._open.clear()
         self._todo.clear()
-        self._running.clear()
+        self._running = [[] for _ in self._running]
 
-    def _cancel(self, epoch: int) -> None:
-        """Drop what isn't handed out of earlier epochs; results of the rest will be ignored."""
-        if self._cursor < (epoch, 0):
-            self._cursor = (epoch, 0)
+    # What to load
+
+    def _cancel(self, position: Position) -> None:
+        """Drop what isn't handed out of earlier epochs, or of another generation; the rest will be ignored."""
+        epoch = position.epoch
         gone = [batch for batch in self._open if batch.epoch < epoch]
+        if position.generation != self._generation:
+            self._generation = position.generation
+            gone = list(self._open)
+            self._finished.clear()
+            self._cursor = (epoch, 0 if position.done else position.taken)
+            self._skip = position.done
+            self._opened = {epoch: position.taken}
+            self.ends = {}
+        elif self._cursor < (epoch, 0):
+            self._cursor = (epoch, 0)
+        for batch in gone:
+            batch.cancelled = True
+            self._drop(batch)
         if gone:
-            for batch in gone:
-                batch.cancelled = True
-                self._drop(batch)
-            self._todo = deque(item for item in self._todo if not item[0].cancelled)
+            self._todo = deque(job for job in self._todo if not job.batch.cancelled)
+            self.ends = {number: steps for number, steps in self.ends.items() if number >= epoch}
+            self._opened = {number: count for number, count in self._opened.items() if number >= epoch}
 
-    def _open_batches(self, epoch: int, taken: int) -> None:
-        steps = self._schedule.steps_per_epoch
+    def _open_batches(self, position: Position) -> None:
         while not self.is_over(self._cursor[0]):
-            at, step = self._cursor
-            if (at - epoch) * steps + step - taken >= self._depth:
+            ahead = sum(count for epoch, count in self._opened.items() if epoch >= position.epoch) - position.taken
+            if ahead >= self._depth:
                 return
-            samples = self._schedule.samples(at, step)
-            batch = _OpenBatch(at, step, samples, self._take_slot(), [None] * len(samples), len(samples))
-            self._open.add(batch)
-            for row, sample in enumerate(samples.tolist()):
-                task = self._assembly.task(self._number(), at, step, sample, batch.slot_number, row)
-                self._todo.append((batch, row, task))
-            self._cursor = (at, step + 1) if step + 1 < steps else (at + 1, 0)
+            epoch, step = self._cursor
+            steps = self._order.steps(epoch)
+            if not steps:
+                raise ArgumentError(f"the sampler gives no batch in epoch {epoch}")
+            if step < steps and not (epoch == position.epoch and step in self._skip):
+                self._open_batch(epoch, step)
+            if step + 1 < steps:
+                self._cursor = (epoch, step + 1)
+            else:
+                self._cursor = (epoch + 1, 0)
+                self.ends[epoch] = steps
+                self._skip = frozenset()
 
-    def _take_slot(self) -> Slot | None:
+    def _open_batch(self, epoch: int, step: int) -> None:
+        samples = as_list(self._order.samples(epoch, step))
+        batch = _OpenBatch(epoch, step, samples, self._take_slot(len(samples)), [None] * len(samples), len(samples))
+        self._open.add(batch)
+        self._opened[epoch] = self._opened.get(epoch, 0) + 1
+        for row in range(len(samples)):
+            self._todo.append(self._job(batch, row))
+
+    def _job(self, batch: _OpenBatch, row: int) -> _Job:
+        self._next_task += 1
+        task = self._assembly.task(self._next_task, batch.epoch, batch.step, batch.samples[row], batch.slot_number, row)
+        return _Job(batch, row, task)
+
+    def _take_slot(self, rows: int) -> Slot | None:
         if self._ring is None:
             return None
         for number in self._ring.retire():
             self._pool.detach(number)
-        slot, new = self._ring.take()
+        slot, new = self._ring.take(rows * self._assembly.row_bytes)
         if new:
             self._pool.attach(slot)
         return slot
 
-    def _number(self) -> int:
-        self._next_task += 1
-        return self._next_task
+    # Who loads it
 
     def _dispatch(self) -> None:
         while self._todo:
-            worker = min(range(len(self._load)), key=self._load.__getitem__)
-            if self._load[worker] >= self._assembly.tasks_per_worker:
+            job = self._todo[0]
+            # One that a worker died over goes to another.
+            workers = [worker for worker in range(self._pool.size) if worker != job.worker] or [job.worker]
+            worker = min(workers, key=lambda number: len(self._running[number]))
+            if len(self._running[worker]) >= self._assembly.tasks_per_worker:
                 return
-            self._send(worker, *self._todo.popleft())
+            self._send(worker, self._todo.popleft())
 
-    def _send(self, worker: int, batch: _OpenBatch, row: int, task: Task) -> None:
-        batch.in_flight += 1
-        self._load[worker] += 1
-        self._running[task.id] = _Running(batch, row, task, worker)
-        self._pool.send(worker, task)
+    def _send(self, worker: int, job: _Job) -> None:
+        job.worker = worker
+        job.batch.in_flight += 1
+        self._running[worker].append(job)
+        if len(self._running[worker]) == 1 and self._ready[worker]:
+            self._since[worker] = self._clock()
+        self._pool.send(worker, job.task)
+
+    def _patience(self) -> float | None:
+        """Seconds until the first worker has taken too long."""
+        begun = [since for since in self._since if since is not None]
+        if self._timeout is None or not begun:
+            return None
+        return max(0.0, min(begun) + self._timeout - self._clock())
+
+    def _end_hanging(self) -> None:
+        if self._timeout is None:
+            return
+        now = self._clock()
+        for worker, since in enumerate(self._since):
+            if since is not None and now - since >= self._timeout:
+                self._replace(worker, f"worker {worker} took longer than clip_timeout={self._timeout} s")
+
+    # What comes of it
 
     def _handle(self, event: Event) -> None:
-        result = event.result
+        worker, result = event.worker, event.result
         if result is None:
-            raise WorkerError(event.reason + self._work_of(event.worker))
-        if result.id is None:
+            self._replace(worker, event.reason)
+        elif isinstance(result, Ready):
+            self._ready[worker] = True
+            self._failed_starts = 0
+            self._since[worker] = self._clock() if self._running[worker] else None
+        elif result.id is None:
             raise result.error
-        batch, row, task, worker = self._running.pop(result.id)
-        self._load[worker] -= 1
+        else:
+            job = next((job for job in self._running[worker] if job.task.id == result.id), None)
+            if job is None:
+                return  # it was taken from this worker a moment ago
+            self._running[worker].remove(job)
+            self._since[worker] = self._clock() if self._running[worker] else None
+            self._settle(job, result, event)
+
+    def _settle(self, job: _Job, result: Done | Failed, event: Event) -> None:
+        batch = job.batch
         batch.in_flight -= 1
         if isinstance(result, Done) and self._trace is not None:
             for span in result.spans:
                 self._trace(span)
         if batch.cancelled:
             self._drop(batch)
-        elif isinstance(task, CollateTask):
+        elif isinstance(job.task, CollateTask):
             if isinstance(result, Failed):
-                batch.error = (row, result.error)
+                batch.error = (job.row, result.error)
             else:
                 batch.results = [result.value, event.files]
             self._finish(batch)
+        elif isinstance(result, Done):
+            batch.results[job.row] = result.value
+            self._row_is_done(batch, job.worker)
         else:
-            self._take_result(batch, row, worker, result)
+            self._take_error(batch, job.row, job.worker, result.error)
 
-    def _take_result(self, batch: _OpenBatch, row: int, worker: int, result: Done | Failed) -> None:
-        if isinstance(result, Done):
-            batch.results[row] = result.value
-        elif batch.error is None or row < batch.error[0]:
-            batch.error = (row, result.error)
+    def _take_error(self, batch: _OpenBatch, row: int, worker: int, error: VidloadError) -> None:
+        attempt = batch.attempts.get(row, 0)
+        found = self._faults.replacement(batch.epoch, batch.step, row, batch.samples[row], attempt, error)
+        if found is None:
+            if batch.error is None or row < batch.error[0]:
+                batch.error = (row, error)
+            self._row_is_done(batch, worker)
+        else:
+            batch.attempts[row] = attempt + 1
+            (batch.samples[row],) = found
+            self._todo.appendleft(self._job(batch, row))
+
+    def _row_is_done(self, batch: _OpenBatch, worker: int) -> None:
         batch.unfinished -= 1
         if batch.unfinished:
             return
         if batch.error is None:
-            collate = self._assembly.collate(self._number(), batch.epoch, batch.step, batch.slot_number, batch.results)
+            self._next_task += 1
+            collate = self._assembly.collate(self._next_task, batch.epoch, batch.step, batch.slot_number, batch.results)
             if collate is not None:
-                self._send(worker, batch, 0, collate)  # that worker has nothing to do now
+                self._send(worker, _Job(batch, 0, collate))  # that worker has nothing to do now
                 return
         self._finish(batch)
 
@@ -226,16 +325,19 @@ class Scheduler:
             self._release(batch)
             finished = Finished(error=batch.error[1])
         else:
+            self._faults.count(len(batch.samples))
             finished = self._assemble(batch)
         self._finished.append(((batch.epoch, batch.step), finished))
 
     def _assemble(self, batch: _OpenBatch) -> Finished:
+        repeated = self._order.repeated(batch.epoch, batch.step)
         try:
-            return Finished(
-                self._assembly.finish(batch.epoch, batch.step, batch.samples, batch.results, self._ring, batch.slot)
+            made = self._assembly.finish(
+                batch.epoch, batch.step, batch.samples, repeated, batch.results, self._ring, batch.slot
             )
         except VidloadError as error:
             return Finished(error=error)
+        return Finished(made, repeated=repeated)
 
     def _drop(self, batch: _OpenBatch) -> None:
         """Forget a cancelled batch as soon as no worker writes into its slot any more."""
@@ -247,14 +349,43 @@ class Scheduler:
         if self._ring is not None and batch.slot is not None:
             self._ring.release(batch.slot)
 
-    def _work_of(self, worker: int) -> str:
-        """What a worker was at, for messages."""
-        task = next((running.task for running in self._running.values() if running.worker == worker), None)
-        if task is None:
-            return ""
-        what = f" at step {task.step} of epoch {task.epoch}"
-        if not isinstance(task, CollateTask):
-            what += f", sample {task.sample}"
-        if isinstance(task, ClipTask):
-            what += f" (clip {task.clip} of video {task.video} in the index)"
-        return what
+    # Workers that are lost
+
+    def _replace(self, worker: int, reason: str) -> None:
+        """Put a new worker in the place of one that died or hangs, and have its tasks done elsewhere."""
+        jobs, self._running[worker] = self._running[worker], []
+        if not self._ready[worker]:
+            self._failed_starts += 1
+            if self._failed_starts >= _MAX_STARTS:
+                raise WorkerError(
+                    f"{reason} before it had loaded the data set, as did {_MAX_STARTS - 1} before it; what it printed "
+                    "may tell why"
+                )
+        elif jobs:
+            jobs[0].deaths += 1
+        self._ready[worker], self._since[worker] = False, None
+        self._pool.restart(worker)
+        for job in reversed(jobs):
+            job.batch.in_flight -= 1
+            if job.batch.cancelled:
+                self._drop(job.batch)
+            elif job.deaths < _MAX_DEATHS:
+                job.worker = worker if job.deaths else -1
+                self._todo.appendleft(job)
+            else:
+                error = WorkerError(f"{reason}{_work_of(job.task)}; so did another worker before it, at the same")
+                if isinstance(job.task, CollateTask):
+                    job.batch.error = (0, error)
+                    self._finish(job.batch)
+                else:
+                    self._take_error(job.batch, job.row, worker, error)
+
+
+def _work_of(task: Task) -> str:
+    """What a worker was at, for messages."""
+    what = f" at step {task.step} of epoch {task.epoch}"
+    if not isinstance(task, CollateTask):
+        what += f", sample {task.sample}"
+    if isinstance(task, ClipTask):
+        what += f" (clip {task.clip} of video {task.video} in the index)"
+    return what

@@ -5,10 +5,14 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
 
 from vidload.dataset import ClipDataset
 from vidload.loader.memory import Mapping
-from vidload.loader.messages import Task
+from vidload.loader.messages import ClipTask, Done, Failed, Ready, Task
 from vidload.loader.pool import Event
 from vidload.loader.ring import Slot
 from vidload.loader.runner import Runner
@@ -17,6 +21,17 @@ __all__ = ["ThreadPool"]
 
 _END_GRACE = 0.5
 """Seconds that threads have to finish the task they are at when the loader is closed."""
+
+
+@dataclass(eq=False)
+class _Worker:
+    """One thread. Nobody can end it: one that hangs is given up, and what it does from then on is ignored."""
+
+    number: int
+    inbox: queue.SimpleQueue[Task | None] = field(default_factory=queue.SimpleQueue)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    given_up: bool = False
+    thread: threading.Thread | None = None
 
 
 class ThreadPool:
@@ -31,22 +46,34 @@ class ThreadPool:
         self.size = size
         self._runner = runner
         self._mappings: dict[int, Mapping] = {}
-        self._inboxes: list[queue.SimpleQueue[Task | None]] = [queue.SimpleQueue() for _ in range(size)]
-        self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
-        self._threads: list[threading.Thread] = []
+        self._workers = [_Worker(number) for number in range(size)]
+        self._events: queue.SimpleQueue[tuple[_Worker, Event] | None] = queue.SimpleQueue()
         self._closing = False
 
     def start(self) -> None:
         """Start the threads."""
-        for worker in range(self.size):
-            # Daemons, so that an interpreter that ends without a close doesn't wait for them.
-            thread = threading.Thread(target=self._serve, args=(worker,), name=f"vidload-worker-{worker}", daemon=True)
-            thread.start()
-            self._threads.append(thread)
+        for worker in self._workers:
+            self._start(worker)
+
+    def _start(self, worker: _Worker) -> None:
+        # A daemon, so that an interpreter that ends without a close doesn't wait for it.
+        worker.thread = threading.Thread(
+            target=self._serve, args=(worker,), name=f"vidload-worker-{worker.number}", daemon=True
+        )
+        worker.thread.start()
+
+    def restart(self, worker: int) -> None:
+        """Give a thread up, and start another one in its place."""
+        old = self._workers[worker]
+        with old.lock:  # it may be about to write a clip
+            old.given_up = True
+        old.inbox.put(None)
+        self._workers[worker] = _Worker(worker)
+        self._start(self._workers[worker])
 
     def send(self, worker: int, task: Task) -> None:
         """Hand a task to a thread."""
-        self._inboxes[worker].put(task)
+        self._workers[worker].inbox.put(task)
 
     def attach(self, slot: Slot) -> None:
         """Let all threads see a slot."""
@@ -56,12 +83,15 @@ class ThreadPool:
         """Let all threads forget a slot."""
         del self._mappings[slot]
 
-    def wait(self) -> list[Event]:
-        """Wait until a thread has done something, or `wake` is called."""
-        events = [self._events.get()]
+    def wait(self, timeout: float | None) -> list[Event]:
+        """Wait until a thread has done something, `wake` is called, or so many seconds have passed."""
+        try:
+            items = [self._events.get(timeout=timeout)]
+        except queue.Empty:
+            return []
         while not self._events.empty():
-            events.append(self._events.get())
-        return [event for event in events if event is not None]
+            items.append(self._events.get())
+        return [item[1] for item in items if item is not None and not item[0].given_up]
 
     def wake(self) -> None:
         """End a `wait`."""
@@ -70,17 +100,49 @@ class ThreadPool:
     def close(self) -> None:
         """End the threads after the task that each is at; those that take long end by themselves later."""
         self._closing = True
-        for inbox in self._inboxes:
-            inbox.put(None)
+        for worker in self._workers:
+            worker.inbox.put(None)
         deadline = time.monotonic() + _END_GRACE
-        for thread in self._threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
+        for worker in self._workers:
+            if worker.thread is not None:
+                worker.thread.join(max(0.0, deadline - time.monotonic()))
 
-    def _serve(self, worker: int) -> None:
+    def _serve(self, worker: _Worker) -> None:
         try:
-            while (task := self._inboxes[worker].get()) is not None and not self._closing:
-                self._events.put(Event(worker, self._runner.run(task, worker, self._mappings.__getitem__)))
+            failed = self._runner.enter(worker.number)
+            self._events.put((worker, Event(worker.number, failed or Ready())))
+            while (task := worker.inbox.get()) is not None and not self._closing and failed is None:
+                result = self._run(worker, task)
+                if result is not None:
+                    self._events.put((worker, Event(worker.number, result)))
         except BaseException as error:  # sys.exit() in user code, for one
-            self._events.put(Event(worker, None, reason=f"worker thread {worker} was ended by {error!r}"))
+            reason = f"worker thread {worker.number} was ended by {error!r}"
+            self._events.put((worker, Event(worker.number, None, reason=reason)))
         if isinstance(self._runner.dataset, ClipDataset):
             self._runner.dataset.close()  # this thread's decoders
+
+    def _run(self, worker: _Worker, task: Task) -> Done | Failed | None:
+        """The task's result; None if the worker was given up meanwhile."""
+        if not isinstance(task, ClipTask):
+            return self._runner.run(task, worker.number, self._mappings.__getitem__)
+        # A clip is decoded beside its slot: a thread that was given up must not write into memory of a later batch.
+        draft = _Draft()
+        result = self._runner.run(task, worker.number, lambda _: draft)
+        with worker.lock:
+            if worker.given_up:
+                return None
+            if draft.frames is not None and isinstance(result, Done):
+                self._mappings[task.slot].array(draft.frames.shape, draft.offset)[:] = draft.frames
+        return result
+
+
+class _Draft:
+    """Stands for a slot; what is written into it stays here."""
+
+    frames: npt.NDArray[np.uint8] | None = None
+    offset = 0
+
+    def array(self, shape: tuple[int, ...], offset: int = 0) -> npt.NDArray[np.uint8]:
+        """Memory of a shape, to be copied to a byte offset of the slot."""
+        self.frames, self.offset = np.empty(shape, np.uint8), offset
+        return self.frames

@@ -52,7 +52,10 @@ def main(descriptor: int, number: int, parent: int) -> None:
         except BaseException as error:
             channel.send(Failed(None, _not_loaded(error)))
             return
-        channel.send(Ready())
+        failed = runner.enter(number)
+        channel.send(failed or Ready())
+        if failed is not None:
+            return
         _Server(channel, runner, number).serve()
     except (EOFError, ConnectionError):
         return  # the loader is gone
