@@ -149,6 +149,7 @@ def test_only_vp8_and_vp9_packets_say_that_nothing_is_shown() -> None:
     assert gives_no_frame("vp9", bytes([0b1000_0100]) + b"rest")
     assert not gives_no_frame("vp9", bytes([0b1000_0110]) + b"rest")
     assert not gives_no_frame("vp9", bytes([0b1000_1000]))  # show_existing_frame
+    assert not gives_no_frame("vp9", bytes([0b0000_0100]) + b"rest")  # no frame_marker: damaged
     # profile 3 has one bit more before them
     assert gives_no_frame("vp9", bytes([0b1011_0010]) + b"rest")
     assert not gives_no_frame("vp9", bytes([0b1011_0011]) + b"rest")

@@ -75,6 +75,8 @@ def gives_no_frame(codec: str, data: bytes) -> bool:
         index_size = 2 + frames_in_index * ((last >> 3 & 3) + 1)
         if last >> 5 == 6 and data[-index_size:][:1] == data[-1:]:
             return False  # several frames in one packet, of which the last is shown
+        if first >> 6 != 2:
+            return False  # without frame_marker it is no VP9 frame, but a damaged one
         # frame_marker (two bits), profile (two, and one reserved for profile 3), show_existing_frame, frame_type
         show_existing, show = (2, 0) if first >> 4 & 3 == 3 else (3, 1)
         return not (first >> show_existing & 1 or first >> show & 1)
