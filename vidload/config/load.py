@@ -67,6 +67,7 @@ def from_config(
     *,
     transform: Callable[[Clip], Any] | None = None,
     collate_fn: Callable[[list[Any]], Any] | None = None,
+    worker_init_fn: Callable[[int], Any] | None = None,
     trace: Callable[[Span], None] | None = None,
     **overrides: Any,
 ) -> VideoLoader:
@@ -98,6 +99,7 @@ def build_loader(
     *,
     transform: Callable[[Clip], Any] | None = None,
     collate_fn: Callable[[list[Any]], Any] | None = None,
+    worker_init_fn: Callable[[int], Any] | None = None,
     trace: Callable[[Span], None] | None = None,
 ) -> VideoLoader:
     """Make the loader that a configuration describes.
@@ -107,6 +109,7 @@ def build_loader(
         path: The file it comes from, for messages.
         transform: As in `from_config`.
         collate_fn: As in `from_config`.
+        worker_init_fn: As in `from_config`.
         trace: As in `from_config`.
 
     Raises:
@@ -120,7 +123,9 @@ def build_loader(
     with _naming(f"{os.fspath(path)}: dataset"):
         dataset = ClipDataset(**arguments, transform=transform)
     with _naming(f"{os.fspath(path)}: loader"):
-        return VideoLoader(dataset, **config.loader.given(), collate_fn=collate_fn, trace=trace)
+        return VideoLoader(
+            dataset, **config.loader.given(), collate_fn=collate_fn, worker_init_fn=worker_init_fn, trace=trace
+        )
 
 
 @contextmanager
