@@ -6,12 +6,13 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from torch.utils.data import default_collate
 
 from vidload.dataset import ClipDataset
 from vidload.errors import SampleError
 from vidload.loader.batch import make_batch
 from vidload.loader.messages import ClipTask, CollateTask, SampleTask, Task
-from vidload.loader.parcel import ROW_BYTES, Parcel, open_mapped
+from vidload.loader.parcel import ROW_BYTES, Parcel, open_copied, open_mapped
 from vidload.loader.ring import Ring, Slot
 
 __all__ = ["Assembly", "ClipAssembly", "SampleAssembly"]
@@ -113,13 +114,15 @@ class SampleAssembly:
     Args:
         seed: The loader's.
         packed: Whether samples lie packed in a slot, as those of processes do.
+        default_collate: Whether torch's ``default_collate`` makes the batches.
     """
 
     # No more, or a finished batch would wait for a sample of a later one before it is collated.
     tasks_per_worker = 1
 
-    def __init__(self, seed: int, packed: bool) -> None:
+    def __init__(self, seed: int, packed: bool, default_collate: bool) -> None:
         self._seed = seed
+        self._default_collate = default_collate
         self.row_bytes = ROW_BYTES if packed else 0
 
     def task(self, number: int, epoch: int, step: int, sample: Any, slot: int, row: int) -> Task:
@@ -127,7 +130,9 @@ class SampleAssembly:
         return SampleTask(number, epoch, step, sample, slot, row, self._seed)
 
     def collate(self, number: int, epoch: int, step: int, slot: int, results: list[Any]) -> Task | None:
-        """Collate all samples."""
+        """Collate all samples; where a worker would have to load torch for a few small values, `finish` does it."""
+        if self._default_collate and all(_is_small(result) for result in results):
+            return None
         return CollateTask(number, epoch, step, slot, results)
 
     def finish(
@@ -143,13 +148,17 @@ class SampleAssembly:
         """What the collate function made."""
         if ring is not None and slot is not None:
             ring.release(slot)
-        value, files = results
-        if not isinstance(value, Parcel):
-            return value
         try:
-            return open_mapped(value, files)
+            if slot is not None and all(_is_small(result) for result in results):
+                return default_collate([open_copied(parcel, slot.file) for parcel in results])
+            value, files = results
+            return open_mapped(value, files) if isinstance(value, Parcel) else value
         except Exception as error:
             raise SampleError(
-                f"the batch of step {step} of epoch {epoch} came from a worker but can't be loaded: "
+                f"the batch of step {step} of epoch {epoch} can't be made of what came from workers: "
                 f"{type(error).__name__}: {error}"
             ) from error
+
+
+def _is_small(result: Any) -> bool:
+    return isinstance(result, Parcel) and result.torchless and not result.sizes

@@ -67,7 +67,7 @@ def make_pipeline(parts: Parts) -> Pipeline:
             )
         assembly = ClipAssembly(dataset, parts.seed)
     else:
-        assembly = SampleAssembly(parts.seed, packed=in_processes)
+        assembly = SampleAssembly(parts.seed, packed=in_processes, default_collate=parts.collate_fn is None)
     faults = Faults(
         parts.on_error,
         parts.max_error_rate,

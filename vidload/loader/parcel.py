@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
@@ -27,11 +28,13 @@ class Parcel:
         data: The pickle, protocol 5.
         sizes: Bytes of each buffer.
         offsets: Where in the file each begins.
+        torchless: Whether the process that packed it has no torch loaded.
     """
 
     data: bytes
     sizes: tuple[int, ...]
     offsets: tuple[int, ...]
+    torchless: bool = field(default_factory=lambda: "torch" not in sys.modules)
 
 
 def pack_into(file: MemoryFile, row: int, value: Any) -> Parcel:

@@ -139,9 +139,11 @@ class Scheduler:
             ErrorRateExceeded: If too many samples can't be loaded.
         """
         self._cancel(position)
+        known = len(self.ends)
         self._open_batches(position)
         self._dispatch()
-        for event in self._pool.wait(self._patience()):
+        # The consumer may be waiting for nothing but to hear that an epoch has ended.
+        for event in self._pool.wait(self._patience() if len(self.ends) == known else 0.0):
             self._handle(event)
         self._end_hanging()
         finished, self._finished = self._finished, []
