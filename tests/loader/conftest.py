@@ -1,11 +1,26 @@
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import vidload
 from tests.films import FilmFolder
+from tests.loader.processes import children, loader_threads
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    """No test leaves a worker behind, whatever it did to its loader."""
+    before = children()
+    yield
+    for thread in threading.enumerate():
+        if thread.name.startswith("vidload"):
+            thread.join(10)
+    assert not loader_threads()
+    assert children() <= before
 
 
 @pytest.fixture(scope="session")

@@ -98,6 +98,18 @@ class Arrays(Numbers):
 
 
 @dataclass
+class Failing(Numbers):
+    """Numbers, but the one `at` can't be had."""
+
+    at: int
+
+    def __getitem__(self, sample: int) -> int:
+        if sample == self.at:
+            raise KeyError("no such thing")
+        return sample
+
+
+@dataclass
 class Signalled(Numbers):
     """Numbers, but where number `at` is asked for, the process gets a signal."""
 

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import queue
 import signal
-import sys
 import threading
-import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from types import FrameType
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
-import vidload.loader
-from tests.loader.datasets import Numbers
 from tests.loader.processes import loader_threads
-from vidload import VideoLoader
 from vidload.errors import LoaderClosedError, WorkerError
 from vidload.loader.pipeline import END, Finished, Key
 from vidload.loader.prefetch import PrefetchPipeline
-
-LOADER = str(Path(vidload.loader.__file__).parent)
 
 
 class FakeScheduler:
@@ -72,10 +60,10 @@ class News(queue.SimpleQueue):  # type: ignore[type-arg]
         self.waited = False
         self.waiting = threading.Event()
 
-    def get(self) -> None:  # type: ignore[override]
+    def get(self, block: bool = True, timeout: float | None = None) -> None:
         self.waited = self.waited or self.empty()
         self.waiting.set()
-        return super().get()
+        super().get(block, timeout)
 
 
 def make(steps: int = 3, *, in_order: bool = True, epochs: int | None = None) -> tuple[PrefetchPipeline, FakeScheduler]:
@@ -142,9 +130,9 @@ def test_leaving_drops_what_is_ready_of_the_epoch() -> None:
     scheduler.work.put([(0, 2), (1, 0)])  # one that was under way, and the next epoch's
     pipeline.begin(1)
     assert pipeline.take() == (1, 0)
-    scheduler.work.put([])
-    pipeline.close()
+    scheduler.wait_for_turn(lambda seen: seen[-1] == (1, 1))
     assert not pipeline._ready
+    pipeline.close()
 
 
 def test_what_ends_the_scheduler_is_raised_after_the_batches_that_are_ready() -> None:
@@ -200,14 +188,17 @@ def test_closing_before_the_start() -> None:
     assert scheduler.state == "closed"
 
 
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize("handle", [lambda pipeline: pipeline.close(), lambda _: interrupt()], ids=["close", "Ctrl-C"])
 def test_a_signal_may_come_while_the_consumer_waits(handle: Callable[[PrefetchPipeline], None]) -> None:
     pipeline, scheduler = make()
     before = signal.signal(signal.SIGUSR1, lambda *_: handle(pipeline))
     try:
-        thread = threading.Thread(
-            target=lambda: pipeline._news.waiting.wait(30) and os.kill(os.getpid(), signal.SIGUSR1)
-        )
+        arguments = os.getpid(), signal.SIGUSR1
+        thread = threading.Thread(target=lambda: pipeline._news.waiting.wait(30) and os.kill(*arguments))
         thread.start()
         with pytest.raises((LoaderClosedError, KeyboardInterrupt)) as caught:
             pipeline.take()
@@ -218,107 +209,3 @@ def test_a_signal_may_come_while_the_consumer_waits(handle: Callable[[PrefetchPi
         scheduler.work.put([(0, 0)])
         assert pipeline.take() == (0, 0)
     pipeline.close()
-
-
-@contextmanager
-def at_line(number: int, action: Callable[[], None]) -> Iterator[list[int]]:
-    """Do something before the n-th line that this thread runs in vidload/loader; gives the count of lines run."""
-    lines = [0]
-
-    def trace(frame: FrameType, event: str, _: object) -> Any:
-        if not frame.f_code.co_filename.startswith(LOADER):
-            return None
-        if event == "line":
-            lines[0] += 1
-            if lines[0] == number:
-                sys.settrace(None)
-                action()
-        return trace
-
-    previous = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        yield lines
-    finally:
-        sys.settrace(previous)
-
-
-def interrupt() -> None:
-    raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_ctrl_c_at_any_line_loses_no_more_than_the_batch_it_hits(num_workers: int) -> None:
-    loader = VideoLoader(Numbers(4), num_workers=num_workers, worker_kind="thread", collate_fn=list, prefetch_batches=3)
-    with loader:
-        number, lines = 0, [0]
-        while lines[0] >= number:  # until all lines of an epoch were hit
-            number += 1
-            got: list[int] = []
-            iterator = None
-            with at_line(number, interrupt) as lines:
-                while True:
-                    try:
-                        if iterator is None:
-                            iterator = iter(loader)
-                        got += next(iterator)
-                    except KeyboardInterrupt:
-                        continue
-                    except StopIteration:
-                        break
-            assert got in ([0, 1, 2, 3], [1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2])
-        assert number > 30
-
-
-def test_closing_at_any_line_hangs_nothing() -> None:
-    number, lines = 0, [0]
-    while lines[0] >= number:
-        number += 1
-        loader = VideoLoader(Numbers(2), num_workers=1, worker_kind="thread", collate_fn=list, epochs=2)
-        iterator = iter(loader)
-        with at_line(number, loader.close) as lines:
-            try:
-                got = list(iterator)
-            except LoaderClosedError:
-                got = []
-        assert got in ([], [[0], [1]])
-        assert loader_threads() == [] or lines[0] < number
-        loader.close()
-    assert number > 15
-
-
-def test_collecting_garbage_at_any_line_hangs_nothing() -> None:
-    """A loader in a cycle is finalised wherever the collector happens to run."""
-    number, lines = 0, [0]
-    gc.freeze()  # what is there already, so that collecting is quick
-    with VideoLoader(Numbers(2), num_workers=1, worker_kind="thread", collate_fn=list) as other:
-        while lines[0] >= number:
-            number += 1
-            loader = VideoLoader(Numbers(2), num_workers=1, worker_kind="thread", collate_fn=list)
-            loader.dataset = loader  # type: ignore[assignment]  # a cycle
-            gone = weakref.ref(loader)
-            del loader
-            with at_line(number, lambda: gc.collect() and None) as lines:
-                assert list(other) == [[0], [1]]
-            gc.collect()
-            assert gone() is None
-    gc.unfreeze()
-    assert number > 15
-
-
-def test_a_process_forked_from_the_loaders_is_refused_and_ends_nothing() -> None:
-    with VideoLoader(Numbers(4), num_workers=1, collate_fn=list) as loader:
-        iterator = iter(loader)
-        assert next(iterator) == [0]
-        child = os.fork()
-        if not child:
-            status = 1
-            try:
-                loader.close()
-                with pytest.raises(LoaderClosedError, match="forked"):
-                    next(iter(loader))
-                status = 0
-            finally:
-                os._exit(status)
-        assert os.waitpid(child, 0)[1] == 0
-        assert list(iterator) == [[1], [2], [3]]

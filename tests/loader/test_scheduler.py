@@ -140,15 +140,15 @@ def test_a_batch_is_collated_by_the_worker_that_completes_it_before_that_has_any
     assert dict(scheduler.turn(0, 0)) == {(0, 0): Finished([0, 1])}
 
 
-def test_an_error_takes_the_place_of_its_batch_alone() -> None:
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1]])
+def test_an_error_takes_the_place_of_its_batch_alone(order: list[int]) -> None:
     scheduler, pool = make(samples=6, batch_size=3, workers=3, depth=2)
     scheduler.turn(0, 0)
-    late, early = DecodeError("row 2"), DecodeError("row 1")
-    pool.finish(2, late)
-    pool.finish(0)
-    pool.finish(1, early)
+    errors = {1: DecodeError("row 1"), 2: DecodeError("row 2")}
+    for worker in order:
+        pool.finish(worker, errors.get(worker))
     finished = run(scheduler, pool, 0, 0)
-    assert finished[0, 0] == Finished(error=early)  # of the first row, whichever came first
+    assert finished[0, 0] == Finished(error=errors[1])  # of the first row, whichever came first
     assert finished[0, 1].error is None
 
 

@@ -17,6 +17,9 @@ __all__ = ["PrefetchPipeline"]
 _ReadyKey = tuple[int, int, int]
 """(generation, epoch, step)."""
 
+_LONGEST_WAIT = 0.5
+"""Seconds after which a consumer looks up: Python may not see a signal that comes as a wait begins until it ends."""
+
 
 class PrefetchPipeline(Pipeline):
     """Keeps a scheduler going, tells it where the consumer is, and keeps what it finishes.
@@ -60,7 +63,8 @@ class PrefetchPipeline(Pipeline):
                 return None
             if self._failure is not None:
                 raise self._failure
-            self._news.get()
+            with contextlib.suppress(queue.Empty):
+                self._news.get(timeout=_LONGEST_WAIT)
         while not self._news.empty():  # older news would only wake the next wait in vain
             self._news.get()
         return (epoch, step), finished
