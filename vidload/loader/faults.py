@@ -55,7 +55,8 @@ class Faults:
         self._max_error_rate = max_error_rate
         self._log = None if log is None else Path(log)
         self._order = order
-        self._describe = describe
+        self.describe = describe
+        """More about a sample, for messages and the log."""
         self._rank = rank
         self._errors = 0
         self._tried = 0
@@ -110,7 +111,7 @@ class Faults:
             "replaced_by": replaced_by,
             "error": type(error).__name__,
             "message": message,
-            **self._describe(sample),
+            **self.describe(sample),
         }
         data = (json.dumps(line, default=repr, ensure_ascii=False) + "\n").encode()
         self._log.parent.mkdir(parents=True, exist_ok=True)

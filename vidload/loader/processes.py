@@ -134,7 +134,7 @@ class ProcessPool:
             code = process.wait()
         if code < 0:
             name = signal.Signals(-code).name if -code in signal.valid_signals() else f"signal {-code}"
-            hint = "; the kernel does that when memory runs out" if name == "SIGKILL" else ""
+            hint = " (the kernel does that when memory runs out)" if name == "SIGKILL" else ""
             how = f"was ended by {name}{hint}"
         else:
             how = f"ended with status {code}"

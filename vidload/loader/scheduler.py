@@ -12,7 +12,7 @@ from vidload.clips.order import Order, as_list
 from vidload.errors import ArgumentError, VidloadError, WorkerError
 from vidload.loader.assembly import Assembly
 from vidload.loader.faults import Faults
-from vidload.loader.messages import ClipTask, CollateTask, Done, Failed, Ready, Task
+from vidload.loader.messages import CollateTask, Done, Failed, Ready, Task
 from vidload.loader.pipeline import Finished, Key, Position
 from vidload.loader.pool import Event, Pool
 from vidload.loader.ring import Ring, Slot
@@ -24,7 +24,7 @@ _MAX_DEATHS = 2
 """Workers that may die, or hang, over one task before it counts as an error: it is tried once more elsewhere."""
 
 _MAX_STARTS = 3
-"""Workers that may die in a row before they have loaded the data set."""
+"""Workers that may die in one place in a row before they have loaded the data set."""
 
 
 @dataclass(eq=False)
@@ -107,7 +107,7 @@ class Scheduler:
         self._running: list[list[_Job]] = [[] for _ in range(pool.size)]  # by worker, in the order handed out
         self._since: list[float | None] = [None] * pool.size  # when each began its first task; None until it is ready
         self._ready = [False] * pool.size
-        self._failed_starts = 0
+        self._failed_starts = [0] * pool.size
         self._next_task = 0
         self._finished: list[tuple[Key, Finished]] = []
         self.ends: dict[int, int] = {}
@@ -265,7 +265,7 @@ class Scheduler:
             self._replace(worker, event.reason)
         elif isinstance(result, Ready):
             self._ready[worker] = True
-            self._failed_starts = 0
+            self._failed_starts[worker] = 0
             self._since[worker] = self._clock() if self._running[worker] else None
         elif result.id is None:
             raise result.error
@@ -357,11 +357,11 @@ class Scheduler:
         """Put a new worker in the place of one that died or hangs, and have its tasks done elsewhere."""
         jobs, self._running[worker] = self._running[worker], []
         if not self._ready[worker]:
-            self._failed_starts += 1
-            if self._failed_starts >= _MAX_STARTS:
+            self._failed_starts[worker] += 1
+            if self._failed_starts[worker] >= _MAX_STARTS:
                 raise WorkerError(
-                    f"{reason} before it had loaded the data set, as did {_MAX_STARTS - 1} before it; what it printed "
-                    "may tell why"
+                    f"{reason} before it had loaded the data set, as did {_MAX_STARTS - 1} in its place before it; "
+                    "what they printed may tell why"
                 )
         elif jobs:
             jobs[0].deaths += 1
@@ -375,19 +375,18 @@ class Scheduler:
                 job.worker = worker if job.deaths else -1
                 self._todo.appendleft(job)
             else:
-                error = WorkerError(f"{reason}{_work_of(job.task)}; so did another worker before it, at the same")
+                error = WorkerError(f"{reason}, {self._work_of(job.task)}; another worker was lost over it before")
                 if isinstance(job.task, CollateTask):
                     job.batch.error = (0, error)
                     self._finish(job.batch)
                 else:
                     self._take_error(job.batch, job.row, worker, error)
 
-
-def _work_of(task: Task) -> str:
-    """What a worker was at, for messages."""
-    what = f" at step {task.step} of epoch {task.epoch}"
-    if not isinstance(task, CollateTask):
-        what += f", sample {task.sample}"
-    if isinstance(task, ClipTask):
-        what += f" (clip {task.clip} of video {task.video} in the index)"
-    return what
+    def _work_of(self, task: Task) -> str:
+        """What a worker was at, for messages."""
+        what = f"at step {task.step} of epoch {task.epoch}"
+        if isinstance(task, CollateTask):
+            return f"{what}, collating the batch"
+        facts = self._faults.describe(task.sample)
+        clip = f" (clip {facts['clip']} of {facts['video']})" if facts else ""
+        return f"{what}, sample {task.sample}{clip}"

@@ -111,7 +111,7 @@ class ThreadPool:
         try:
             failed = self._runner.enter(worker.number)
             self._events.put((worker, Event(worker.number, failed or Ready())))
-            while (task := worker.inbox.get()) is not None and not self._closing and failed is None:
+            while (task := worker.inbox.get()) is not None and not self._over(worker) and failed is None:
                 result = self._run(worker, task)
                 if result is not None:
                     self._events.put((worker, Event(worker.number, result)))
@@ -120,6 +120,9 @@ class ThreadPool:
             self._events.put((worker, Event(worker.number, None, reason=reason)))
         if isinstance(self._runner.dataset, ClipDataset):
             self._runner.dataset.close()  # this thread's decoders
+
+    def _over(self, worker: _Worker) -> bool:
+        return self._closing or worker.given_up
 
     def _run(self, worker: _Worker, task: Task) -> Done | Failed | None:
         """The task's result; None if the worker was given up meanwhile."""

@@ -43,6 +43,7 @@ def main(descriptor: int, number: int, parent: int) -> None:
     if os.getppid() != parent:
         sys.exit(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the loader's to handle
+    os.set_inheritable(descriptor, False)  # a process that user code starts mustn't keep the channel open
     channel = Channel(socket.socket(fileno=descriptor))
     try:
         start, _ = channel.receive()
