@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from vidload.clips.random import clip_uniform
 from vidload.clips.samplers import ClipSampler, RandomClips
-from vidload.decode.backends import MAX_PIXELS, Backends, DecoderName, DecodeTimes, check_decoder
+from vidload.decode.backends import MAX_PIXELS, Backends, DecoderName, DecodeTimes, check_decoder, check_pixels
 from vidload.decode.protocol import Frames
 from vidload.errors import ArgumentError, VideoTooShortError
 from vidload.index.reader import VideoIndex
@@ -223,6 +223,7 @@ class ClipDataset:
         """Like ``dataset[sample]``, with the random numbers given."""
         number = sample + len(self) if sample < 0 else sample
         plan = self.plan(*self.locate(number), uniform)
+        check_pixels(plan.video, self.max_pixels)  # a clip of native size takes as much memory
         out = np.empty(plan.shape, np.uint8)
         facts = self.decode(plan, out)
         clip = make_clip(out, facts)

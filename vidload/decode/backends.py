@@ -17,7 +17,7 @@ from vidload.errors import ArgumentError, DecodeError
 from vidload.index.video import HIDDEN, IntArray, Video
 from vidload.transforms.geometry import Placement
 
-__all__ = ["MAX_PIXELS", "Backends", "DecodeTimes", "DecoderName", "check_decoder"]
+__all__ = ["MAX_PIXELS", "Backends", "DecodeTimes", "DecoderName", "check_decoder", "check_pixels"]
 
 DecoderName = Literal["auto", "decord", "pyav"]
 
@@ -61,6 +61,18 @@ def decord_reason(video: Video) -> str | None:
     if not gives_width(video.width):
         return f"it fails on pictures {video.width} pixels wide"
     return None
+
+
+def check_pixels(video: Video, max_pixels: int) -> None:
+    """Refuse a film whose picture is too large.
+
+    Raises:
+        DecodeError: If it is.
+    """
+    if video.width * video.height > max_pixels:
+        raise DecodeError(
+            f"{video.path}: its picture of {video.width}×{video.height} is larger than max_pixels={max_pixels} allows"
+        )
 
 
 class Backends:
@@ -124,11 +136,7 @@ class Backends:
             StaleIndexError: If the file isn't the one that was indexed.
             DecodeError: If a frame can't be decoded, or comes out damaged.
         """
-        if video.width * video.height > self._max_pixels:
-            raise DecodeError(
-                f"{video.path}: its picture of {video.width}×{video.height} is larger than max_pixels="
-                f"{self._max_pixels} allows"
-            )
+        check_pixels(video, self._max_pixels)
         decoder = self.choose(video)
         started = time.monotonic()
         for earlier in _EARLIER_KEYFRAMES:
