@@ -60,9 +60,14 @@ class SamplerOrder:
         sampler: Gives keys of samples, or lists of keys where `batch_size` is None.
         batch_size: Samples per batch, or None for a sampler of batches.
         drop_last: Whether to leave out an epoch's last batch where it would be smaller.
+        ahead: How many batches may be asked for ahead of the one in use: epochs within its reach stay known.
+
+    Raises:
+        ArgumentError: If the sampler can't be iterated again, or has no length; later, if it gives no batch, or an
+            epoch is asked for that is known no more.
     """
 
-    def __init__(self, sampler: Iterable[Any], batch_size: int | None, drop_last: bool = False) -> None:
+    def __init__(self, sampler: Iterable[Any], batch_size: int | None, drop_last: bool = False, ahead: int = 0) -> None:
         name = "batch_sampler" if batch_size is None else "sampler"
         if not hasattr(sampler, "__iter__") or not hasattr(sampler, "__len__"):
             raise ArgumentError(f"{name}={sampler!r}: give one that can be iterated again each epoch and has a length")
@@ -70,6 +75,7 @@ class SamplerOrder:
         self._sampler = sampler
         self._batch_size = batch_size
         self._drop_last = drop_last
+        self._ahead = ahead
         inner = getattr(sampler, "sampler", None)
         self._set_epochs = [found for owner in (sampler, inner) if (found := getattr(owner, "set_epoch", None))]
         self._read: dict[int, list[list[Any]]] = {}
@@ -115,10 +121,21 @@ class SamplerOrder:
             for set_epoch in self._set_epochs:
                 set_epoch(number)
             batches = self._iterate()
-        self._next = epoch + 1
-        self._read = {number: read for number, read in self._read.items() if number >= epoch - 1}
+        self._next = max(self._next, epoch + 1)
         self._read[epoch] = batches
+        self._forget()
+        if not batches:
+            raise ArgumentError(f"{self._name}: it gives no batch in epoch {epoch}")
         return batches
+
+    def _forget(self) -> None:
+        """Keep the latest two epochs, and those before them that the consumer may still be in."""
+        newer = 0
+        for number in sorted(self._read, reverse=True)[1:]:
+            if newer > self._ahead:
+                del self._read[number]
+            else:
+                newer += len(self._read[number])
 
     def _iterate(self) -> list[list[Any]]:
         if self._batch_size is None:

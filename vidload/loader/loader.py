@@ -145,16 +145,16 @@ class VideoLoader:
                 length, batch_size, self.seed, shuffle, drop_last, rank=self.rank, world_size=self.world_size
             )
         else:
-            self._order = _sampler_order(sampler, batch_sampler, batch_size, shuffle, drop_last)
+            self._order = _sampler_order(sampler, batch_sampler, batch_size, shuffle, drop_last, self.prefetch_batches)
         self._identity = {
             "seed": self.seed,
-            "shuffle": shuffle,
-            "drop_last": drop_last,
+            "shuffle": bool(shuffle),
+            "drop_last": bool(drop_last),
             "global_batch_size": batch_size * self.world_size,
             "num_samples": length,
             "index": dataset.index.fingerprint if isinstance(dataset, ClipDataset) else None,
             "sampler": sampler is not None or batch_sampler is not None,
-            "in_order": in_order,
+            "in_order": bool(in_order),
         }
         self._parts = Parts(
             dataset=dataset,
@@ -336,16 +336,21 @@ class _EpochIterator(Iterator[Any]):
 
 
 def _sampler_order(
-    sampler: Iterable[Any] | None, batch_sampler: Iterable[Any] | None, batch_size: int, shuffle: bool, drop_last: bool
+    sampler: Iterable[Any] | None,
+    batch_sampler: Iterable[Any] | None,
+    batch_size: int,
+    shuffle: bool,
+    drop_last: bool,
+    ahead: int,
 ) -> SamplerOrder:
     if batch_sampler is not None:
         if sampler is not None or batch_size != 1 or shuffle or drop_last:
             raise ArgumentError("batch_sampler: leave out batch_size, shuffle, sampler and drop_last beside it")
-        return SamplerOrder(batch_sampler, None)
+        return SamplerOrder(batch_sampler, None, ahead=ahead)
     assert sampler is not None
     if shuffle:
         raise ArgumentError("sampler: leave out shuffle beside it; the sampler gives the order")
-    return SamplerOrder(sampler, batch_size, drop_last)
+    return SamplerOrder(sampler, batch_size, drop_last, ahead)
 
 
 def _count(name: str, value: int, least: int) -> int:

@@ -173,6 +173,7 @@ class Scheduler:
             self.ends = {}
         elif self._cursor < (epoch, 0):
             self._cursor = (epoch, 0)
+            self._skip = frozenset()
         for batch in gone:
             batch.cancelled = True
             self._drop(batch)

@@ -63,7 +63,10 @@ def check_state(state: Mapping[str, Any], identity: Mapping[str, Any]) -> tuple[
             f"the state is of a loader with other batches: {'; '.join(differences)}. Make the loader as it was, or "
             "start without the state"
         )
-    numbers = [state["epoch"], state["step"], *state["done"]]
+    epoch, step, done = state["epoch"], state["step"], state["done"]
+    numbers = [epoch, step, *(done if isinstance(done, list | tuple) else [None])]
     if not all(isinstance(number, int) and not isinstance(number, bool) and number >= 0 for number in numbers):
         raise StateError(f"the state's epoch, step and done aren't numbers from 0 on: {dict(state)!r}")
-    return state["epoch"], state["step"], frozenset(state["done"])
+    if len(set(done)) != (0 if identity["in_order"] else step):
+        raise StateError(f"the state's step={step} and done={done!r} contradict each other")
+    return epoch, step, frozenset(done)
