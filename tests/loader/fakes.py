@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from vidload.errors import VidloadError
 from vidload.loader.memory import Mapping
-from vidload.loader.messages import CollateTask, Done, Failed, SampleTask, Task
+from vidload.loader.messages import CollateTask, Done, Failed, Ready, SampleTask, Task
 from vidload.loader.pool import Event
 from vidload.loader.ring import Ring, Slot
 from vidload.loader.span import Span
@@ -30,6 +30,7 @@ class FakePool:
     Attributes:
         sent: (worker, task) of all tasks so far.
         queues: The tasks that each worker has.
+        restarted: Workers that were replaced.
     """
 
     def __init__(self, size: int) -> None:
@@ -38,11 +39,18 @@ class FakePool:
         self.queues: list[deque[Task]] = [deque() for _ in range(size)]
         self.slots: dict[int, Mapping] = {}
         self.events: list[Event] = []
+        self.restarted: list[int] = []
         self.woken = 0
         self.state = "new"
 
     def start(self) -> None:
         self.state = "started"
+        self.events += [Event(worker, Ready()) for worker in range(self.size)]
+
+    def restart(self, worker: int) -> None:
+        self.restarted.append(worker)
+        self.queues[worker].clear()
+        self.events.append(Event(worker, Ready()))
 
     def close(self) -> None:
         self.state = "closed"
@@ -58,7 +66,7 @@ class FakePool:
     def detach(self, slot: int) -> None:
         del self.slots[slot]
 
-    def wait(self) -> list[Event]:
+    def wait(self, timeout: float | None) -> list[Event]:
         events, self.events = self.events, []
         return events
 
@@ -97,8 +105,7 @@ class InPlace:
 
     tasks_per_worker = 2
 
-    def __init__(self, batch_size: int) -> None:
-        self.slot_bytes = batch_size * ROW
+    row_bytes = ROW
 
     def task(self, number: int, epoch: int, step: int, sample: int, slot: int, row: int) -> Task:
         return SampleTask(number, epoch, step, sample, slot, row, seed=0)
@@ -110,7 +117,8 @@ class InPlace:
         self,
         epoch: int,
         step: int,
-        samples: npt.NDArray[np.int64],
+        samples: list[int],
+        repeated: npt.NDArray[np.bool_] | None,
         results: list[Any],
         ring: Ring | None,
         slot: Slot | None,

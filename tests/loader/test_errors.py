@@ -154,7 +154,9 @@ def test_a_batch_that_cannot_be_loaded_is_an_error() -> None:
     here = os.getpid()
     with VideoLoader(Mapped(2, lambda _: OnlyInWorkers(here)), num_workers=1, collate_fn=list) as loader:
         _, error = take_until_error(loader, SampleError)
-    assert "the batch of step 0 of epoch 0 came from a worker but can't be loaded: RuntimeError: not here" in str(error)
+    assert "the batch of step 0 of epoch 0 can't be made of what came from workers: RuntimeError: not here" in str(
+        error
+    )
 
 
 def test_a_data_set_that_cannot_be_sent_is_refused_at_once() -> None:
@@ -188,7 +190,8 @@ def test_a_worker_that_dies_is_named_with_signal_pid_and_sample(number: signal.S
         got, error = take_until_error(loader, WorkerError)
         assert got == [[0, 1], [2, 3]]
         assert re.match(
-            rf"worker process 0 \(pid \d+\) was ended by {number.name}.* at step 2 of epoch 0, sample 4$", str(error)
+            rf"worker process 0 \(pid \d+\) was ended by {number.name}.* at step 2 of epoch 0, sample 4; another",
+            str(error),
         )
 
 

@@ -56,6 +56,7 @@ def by_hand(clips: ClipDataset, schedule: Schedule) -> list[tuple[Any, ...]]:
                 video_id=torch.tensor([clip.video_id for clip in taken]),
                 frames=torch.stack([clip.frames for clip in taken]),
                 sample=torch.from_numpy(samples),
+                repeated=torch.zeros(len(taken), dtype=torch.bool),
                 extra={
                     "place": [clip.extra["place"] for clip in taken],
                     "weight": torch.tensor([clip.extra["weight"] for clip in taken]),

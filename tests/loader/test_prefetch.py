@@ -12,14 +12,16 @@ import pytest
 
 from tests.loader.processes import loader_threads
 from vidload.errors import LoaderClosedError, WorkerError
-from vidload.loader.pipeline import END, Finished, Key
+from vidload.loader.pipeline import END, Finished, Key, Position
 from vidload.loader.prefetch import PrefetchPipeline
 
 
 class FakeScheduler:
     """Finishes what the test puts into `work`, and sees of the consumer what `turn` is told."""
 
-    def __init__(self, epochs: int | None = None) -> None:
+    def __init__(self, epochs: int | None = None, steps: int = 1) -> None:
+        self.steps = steps
+        self.ends: dict[int, int] = {}
         self.work: queue.SimpleQueue[list[Key] | BaseException | None] = queue.SimpleQueue()
         self.seen: list[Key] = []
         self.epochs = epochs
@@ -35,9 +37,10 @@ class FakeScheduler:
     def is_over(self, epoch: int) -> bool:
         return self.epochs is not None and epoch >= self.epochs
 
-    def turn(self, epoch: int, taken: int) -> list[tuple[Key, Finished]]:
+    def turn(self, position: Position) -> list[tuple[Key, Finished]]:
         with self._turned:
-            self.seen.append((epoch, taken))
+            self.seen.append((position.epoch, position.taken))
+            self.ends = {position.epoch: self.steps}
             self._turned.notify_all()
         work = self.work.get()
         if isinstance(work, BaseException):
@@ -67,31 +70,36 @@ class News(queue.SimpleQueue):  # type: ignore[type-arg]
 
 
 def make(steps: int = 3, *, in_order: bool = True, epochs: int | None = None) -> tuple[PrefetchPipeline, FakeScheduler]:
-    scheduler = FakeScheduler(epochs)
-    pipeline = PrefetchPipeline(scheduler, steps, in_order=in_order, trace=None)  # type: ignore[arg-type]
+    scheduler = FakeScheduler(epochs, steps)
+    pipeline = PrefetchPipeline(scheduler, in_order=in_order, trace=None)  # type: ignore[arg-type]
     pipeline._news = News()
     pipeline.start()
     return pipeline, scheduler
+
+
+def take(pipeline: PrefetchPipeline) -> object:
+    found = pipeline.take()
+    return found.batch if isinstance(found, Finished) else found
 
 
 def test_batches_come_in_order_though_finished_in_another() -> None:
     pipeline, scheduler = make()
     scheduler.work.put([(0, 2), (1, 0), (0, 1)])
     scheduler.work.put([(0, 0)])
-    assert [pipeline.take() for _ in range(4)] == [(0, 0), (0, 1), (0, 2), END]
+    assert [take(pipeline) for _ in range(4)] == [(0, 0), (0, 1), (0, 2), END]
     pipeline.begin(1)
-    assert pipeline.take() == (1, 0)
+    assert take(pipeline) == (1, 0)
     pipeline.close()
 
 
 def test_out_of_order_batches_come_as_finished_but_never_from_the_next_epoch() -> None:
     pipeline, scheduler = make(in_order=False)
     scheduler.work.put([(1, 1), (0, 2), (0, 1)])
-    assert [pipeline.take() for _ in range(2)] == [(0, 2), (0, 1)]
+    assert [take(pipeline) for _ in range(2)] == [(0, 2), (0, 1)]
     scheduler.work.put([(1, 0), (0, 0)])
-    assert [pipeline.take() for _ in range(2)] == [(0, 0), END]
+    assert [take(pipeline) for _ in range(2)] == [(0, 0), END]
     pipeline.begin(1)
-    assert [pipeline.take() for _ in range(2)] == [(1, 1), (1, 0)]
+    assert [take(pipeline) for _ in range(2)] == [(1, 1), (1, 0)]
     pipeline.close()
 
 
@@ -100,9 +108,9 @@ def test_what_is_ready_is_taken_without_waiting_across_the_epoch_mark_too() -> N
     scheduler.work.put([(0, 0), (0, 1), (0, 2), (1, 0)])
     scheduler.wait_for_turn(lambda seen: len(seen) == 2)  # what the first one finished is ready
     pipeline._news.waited = False
-    assert [pipeline.take() for _ in range(4)] == [(0, 0), (0, 1), (0, 2), END]
+    assert [take(pipeline) for _ in range(4)] == [(0, 0), (0, 1), (0, 2), END]
     pipeline.begin(1)
-    assert pipeline.take() == (1, 0)
+    assert take(pipeline) == (1, 0)
     assert not pipeline._news.waited
     pipeline.close()
 
@@ -111,7 +119,7 @@ def test_the_scheduler_is_told_of_every_step() -> None:
     pipeline, scheduler = make(steps=2)
     scheduler.work.put([(0, 0), (0, 1)])
     for _ in range(2):
-        pipeline.take()
+        take(pipeline)
     scheduler.wait_for_turn(lambda seen: seen[-1] == (0, 2))
     pipeline.begin(1)
     scheduler.wait_for_turn(lambda seen: seen[-1] == (1, 0))
@@ -124,12 +132,12 @@ def test_the_scheduler_is_told_of_every_step() -> None:
 def test_leaving_drops_what_is_ready_of_the_epoch() -> None:
     pipeline, scheduler = make()
     scheduler.work.put([(0, 0), (0, 1)])
-    batch = pipeline.take()
+    batch = take(pipeline)
     assert batch == (0, 0)
     pipeline.leave(0)
     scheduler.work.put([(0, 2), (1, 0)])  # one that was under way, and the next epoch's
     pipeline.begin(1)
-    assert pipeline.take() == (1, 0)
+    assert take(pipeline) == (1, 0)
     scheduler.wait_for_turn(lambda seen: seen[-1] == (1, 1))
     assert not pipeline._ready
     pipeline.close()
@@ -139,10 +147,10 @@ def test_what_ends_the_scheduler_is_raised_after_the_batches_that_are_ready() ->
     pipeline, scheduler = make()
     scheduler.work.put([(0, 0)])
     scheduler.work.put(WorkerError("worker 0 died"))
-    assert pipeline.take() == (0, 0)
+    assert take(pipeline) == (0, 0)
     for _ in range(2):
         with pytest.raises(WorkerError, match="worker 0 died"):
-            pipeline.take()
+            take(pipeline)
     pipeline.close()
     assert scheduler.state == "closed"
 
@@ -150,8 +158,8 @@ def test_what_ends_the_scheduler_is_raised_after_the_batches_that_are_ready() ->
 def test_the_scheduler_ends_with_the_last_epoch() -> None:
     pipeline, scheduler = make(steps=1, epochs=1)
     scheduler.work.put([(0, 0)])
-    assert pipeline.take() == (0, 0)
-    assert pipeline.take() is END
+    assert take(pipeline) == (0, 0)
+    assert take(pipeline) is END
     pipeline.leave(0)
     pipeline._thread.join(10)
     assert scheduler.state == "closed"
@@ -163,7 +171,7 @@ def test_closing_wakes_a_consumer_that_waits() -> None:
     thread = threading.Thread(target=lambda: pipeline._news.waiting.wait(30) and pipeline.close())
     thread.start()
     with pytest.raises(LoaderClosedError, match="closed"):
-        pipeline.take()
+        take(pipeline)
     thread.join()
 
 
@@ -181,7 +189,7 @@ def test_closing_from_many_threads_at_once() -> None:
 
 def test_closing_before_the_start() -> None:
     scheduler = FakeScheduler()
-    pipeline = PrefetchPipeline(scheduler, 1, in_order=True, trace=None)  # type: ignore[arg-type]
+    pipeline = PrefetchPipeline(scheduler, in_order=True, trace=None)  # type: ignore[arg-type]
     pipeline.close()
     pipeline.start()  # what Ctrl-C between the two may leave
     pipeline._thread.join(10)
@@ -201,11 +209,11 @@ def test_a_signal_may_come_while_the_consumer_waits(handle: Callable[[PrefetchPi
         thread = threading.Thread(target=lambda: pipeline._news.waiting.wait(30) and os.kill(*arguments))
         thread.start()
         with pytest.raises((LoaderClosedError, KeyboardInterrupt)) as caught:
-            pipeline.take()
+            take(pipeline)
         thread.join()
     finally:
         signal.signal(signal.SIGUSR1, before)
     if caught.type is KeyboardInterrupt:
         scheduler.work.put([(0, 0)])
-        assert pipeline.take() == (0, 0)
+        assert take(pipeline) == (0, 0)
     pipeline.close()

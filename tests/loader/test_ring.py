@@ -15,26 +15,26 @@ SHAPE = (4, 8)
 
 
 def take(ring: Ring) -> Slot:
-    return ring.take()[0]
+    return ring.take(32)[0]
 
 
 def test_released_slots_are_given_again() -> None:
-    ring = Ring(32, 2)
-    first, new = ring.take()
+    ring = Ring(2)
+    first, new = ring.take(32)
     assert new
     ring.release(first)
-    again, new = ring.take()
+    again, new = ring.take(32)
     assert again is first
     assert not new
 
 
 def test_taken_slots_are_not_given_again() -> None:
-    ring = Ring(32, 2)
+    ring = Ring(2)
     assert len({take(ring).number for _ in range(10)}) == 10
 
 
 def test_a_lent_slot_comes_back_when_its_array_is_gone() -> None:
-    ring = Ring(32, 2)
+    ring = Ring(2)
     slot = take(ring)
     array = ring.lend(slot, SHAPE)
     other = take(ring)
@@ -44,7 +44,7 @@ def test_a_lent_slot_comes_back_when_its_array_is_gone() -> None:
 
 
 def test_a_view_keeps_the_slot() -> None:
-    ring = Ring(32, 2)
+    ring = Ring(2)
     slot = take(ring)
     row = torch.from_numpy(ring.lend(slot, SHAPE)).permute(1, 0)[3]
     assert take(ring) is not slot
@@ -53,14 +53,14 @@ def test_a_view_keeps_the_slot() -> None:
 
 
 def test_memory_of_a_reused_slot_is_the_same() -> None:
-    ring = Ring(32, 2)
+    ring = Ring(2)
     slot = take(ring)
     where = ring.lend(slot, SHAPE).ctypes.data
     assert ring.lend(take(ring), SHAPE).ctypes.data == where
 
 
 def test_only_some_free_slots_are_kept() -> None:
-    ring = Ring(32, 2)
+    ring = Ring(2)
     slots = [take(ring) for _ in range(5)]
     for slot in slots:
         ring.release(slot)
@@ -71,7 +71,7 @@ def test_only_some_free_slots_are_kept() -> None:
 
 
 def test_the_oldest_that_a_consumer_keeps_become_its_own() -> None:
-    ring = Ring(32, 2)
+    ring = Ring(2)
     kept = []
     for value in range(5):
         kept.append(ring.lend(take(ring), SHAPE))
@@ -84,7 +84,7 @@ def test_the_oldest_that_a_consumer_keeps_become_its_own() -> None:
 
 @given(seed=st.integers(0, 2**32), spare=st.integers(0, 4), steps=st.integers(1, 60))
 def test_nothing_is_overwritten_while_looked_at(seed: int, spare: int, steps: int) -> None:
-    ring, choose = Ring(32, spare), random.Random(seed)
+    ring, choose = Ring(spare), random.Random(seed)
     taken: list[Slot] = []
     kept: list[tuple[np.ndarray, int]] = []
     for step in range(steps):

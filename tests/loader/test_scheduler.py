@@ -14,8 +14,9 @@ from tests.loader.fakes import ROW, FakePool, InPlace, stamp
 from vidload.clips.schedule import Schedule
 from vidload.errors import DecodeError, WorkerError
 from vidload.loader.assembly import SampleAssembly
+from vidload.loader.faults import Faults
 from vidload.loader.messages import CollateTask, Failed, SampleTask
-from vidload.loader.pipeline import Finished, Key
+from vidload.loader.pipeline import Finished, Key, Position
 from vidload.loader.pool import Event
 from vidload.loader.scheduler import Scheduler
 from vidload.loader.span import Span
@@ -32,8 +33,16 @@ def make(
     trace: Any = None,
 ) -> tuple[Scheduler, FakePool]:
     pool = FakePool(workers)
-    assembly = SampleAssembly(batch_size, 0, packed=False) if collated else InPlace(batch_size)
-    return Scheduler(Schedule(samples, batch_size), epochs, pool, assembly, depth=depth, trace=trace), pool
+    assembly = SampleAssembly(0, packed=False, default_collate=False) if collated else InPlace()
+    order = Schedule(samples, batch_size)
+    faults = Faults("raise", 1.0, None, order, lambda sample: {}, 0)
+    scheduler = Scheduler(order, epochs, pool, assembly, faults, depth=depth, trace=trace)
+    scheduler.start()
+    return scheduler, pool
+
+
+def turn(scheduler: Scheduler, epoch: int, taken: int) -> list[tuple[Key, Finished]]:
+    return scheduler.turn(Position(0, epoch, taken))
 
 
 def run(scheduler: Scheduler, pool: FakePool, epoch: int, taken: int) -> dict[Key, Finished]:
@@ -42,25 +51,25 @@ def run(scheduler: Scheduler, pool: FakePool, epoch: int, taken: int) -> dict[Ke
     while True:
         pool.finish_all()
         idle, sent = not pool.events, len(pool.sent)
-        finished.update(scheduler.turn(epoch, taken))
+        finished.update(turn(scheduler, epoch, taken))
         if idle and len(pool.sent) == sent:
             return finished
 
 
 def test_all_workers_build_the_first_batch_together() -> None:
     scheduler, pool = make(samples=8, batch_size=4, workers=4)
-    scheduler.turn(0, 0)
+    turn(scheduler, 0, 0)
     first = [(worker, task.sample) for worker, task in pool.sent[:4] if isinstance(task, SampleTask)]
     assert sorted(first) == [(0, 0), (1, 1), (2, 2), (3, 3)]
 
 
 def test_workers_have_the_next_task_at_hand_but_no_more() -> None:
     scheduler, pool = make(samples=100, batch_size=10, workers=3, depth=5)
-    scheduler.turn(0, 0)
+    turn(scheduler, 0, 0)
     assert [len(queue) for queue in pool.queues] == [2, 2, 2]
     pool.finish(1)
-    scheduler.turn(0, 0)  # takes in the result ...
-    scheduler.turn(0, 0)  # ... and hands out
+    turn(scheduler, 0, 0)  # takes in the result ...
+    turn(scheduler, 0, 0)  # ... and hands out
     assert [len(queue) for queue in pool.queues] == [2, 2, 2]
 
 
@@ -97,7 +106,7 @@ def test_no_more_than_the_depth_is_loaded_in_vain(depth: int) -> None:
 
 def test_a_consumer_that_leaves_an_epoch_cancels_what_is_not_handed_out() -> None:
     scheduler, pool = make(samples=100, batch_size=10, workers=2, depth=3)
-    scheduler.turn(0, 0)
+    turn(scheduler, 0, 0)
     assert pool.samples == [(0, 0), (0, 1), (0, 2), (0, 3)]
     assert run(scheduler, pool, 1, 0).keys() == {(1, 0), (1, 1), (1, 2)}
     assert pool.samples[4:] == [(1, sample) for sample in range(30)]
@@ -111,13 +120,13 @@ def test_epochs_can_be_skipped() -> None:
 
 def test_a_cancelled_batchs_slot_is_not_used_while_workers_write_into_it() -> None:
     scheduler, pool = make(samples=8, batch_size=2, workers=2, depth=2)
-    scheduler.turn(0, 0)
+    turn(scheduler, 0, 0)
     written = {task.slot for _, task in pool.sent}
     assert len(written) == 2
-    scheduler.turn(1, 0)
+    turn(scheduler, 1, 0)
     pool.finish(0)
-    scheduler.turn(1, 0)
-    scheduler.turn(1, 0)
+    turn(scheduler, 1, 0)
+    turn(scheduler, 1, 0)
     assert {task.slot for _, task in pool.sent if task.epoch == 1}.isdisjoint(written)
     kept = run(scheduler, pool, 1, 0)
     run(scheduler, pool, 2, 0)
@@ -127,23 +136,23 @@ def test_a_cancelled_batchs_slot_is_not_used_while_workers_write_into_it() -> No
 
 def test_a_batch_is_collated_by_the_worker_that_completes_it_before_that_has_anything_else_to_do() -> None:
     scheduler, pool = make(samples=8, batch_size=2, workers=2, collated=True)
-    scheduler.turn(0, 0)
+    turn(scheduler, 0, 0)
     pool.finish(1)
-    scheduler.turn(0, 0)
+    turn(scheduler, 0, 0)
     pool.finish(0)
-    scheduler.turn(0, 0)
+    turn(scheduler, 0, 0)
     worker, task = pool.sent[-1]
     assert isinstance(task, CollateTask)
     assert worker == 0
     assert [task] == list(pool.queues[0])
     pool.finish(0)
-    assert dict(scheduler.turn(0, 0)) == {(0, 0): Finished([0, 1])}
+    assert dict(turn(scheduler, 0, 0)) == {(0, 0): Finished([0, 1])}
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1]])
 def test_an_error_takes_the_place_of_its_batch_alone(order: list[int]) -> None:
     scheduler, pool = make(samples=6, batch_size=3, workers=3, depth=2)
-    scheduler.turn(0, 0)
+    turn(scheduler, 0, 0)
     errors = {1: DecodeError("row 1"), 2: DecodeError("row 2")}
     for worker in order:
         pool.finish(worker, errors.get(worker))
@@ -155,11 +164,11 @@ def test_an_error_takes_the_place_of_its_batch_alone(order: list[int]) -> None:
 def test_an_error_in_collating_takes_the_place_of_its_batch() -> None:
     scheduler, pool = make(samples=4, batch_size=2, workers=1, depth=2, collated=True)
     error = DecodeError("no")
-    scheduler.turn(0, 0)
+    turn(scheduler, 0, 0)
     for _ in range(2):
         pool.finish(0)
-        scheduler.turn(0, 0)
-        scheduler.turn(0, 0)
+        turn(scheduler, 0, 0)
+        turn(scheduler, 0, 0)
     assert isinstance(pool.queues[0][0], CollateTask)
     pool.finish(0, error)
     assert run(scheduler, pool, 0, 0) == {(0, 0): Finished(error=error), (0, 1): Finished([2, 3])}
@@ -168,33 +177,59 @@ def test_an_error_in_collating_takes_the_place_of_its_batch() -> None:
 def test_slots_of_failed_batches_come_back() -> None:
     scheduler, pool = make(samples=100, batch_size=1, workers=1, depth=1)
     for taken in range(50):
-        scheduler.turn(0, taken)
+        turn(scheduler, 0, taken)
         pool.finish(0, DecodeError("no"))
-        scheduler.turn(0, taken)
+        turn(scheduler, 0, taken)
     assert len({task.slot for _, task in pool.sent}) == 1
 
 
-def test_a_dead_worker_is_named_with_what_it_was_at() -> None:
-    scheduler, pool = make()
-    scheduler.turn(0, 0)
-    pool.events.append(Event(1, None, reason="worker process 1 (pid 5) was ended by SIGSEGV"))
-    with pytest.raises(WorkerError, match=r"\(pid 5\) was ended by SIGSEGV at step 0 of epoch 0, sample 1$"):
-        scheduler.turn(0, 0)
+def test_a_worker_that_dies_is_replaced_and_its_tasks_are_done() -> None:
+    scheduler, pool = make(samples=6, batch_size=2, workers=2, depth=2)
+    turn(scheduler, 0, 0)
+    turn(scheduler, 0, 0)  # both are ready, and have two tasks each
+    pool.events.append(Event(1, None, reason="it died"))
+    finished = run(scheduler, pool, 0, 0)
+    assert pool.restarted == [1]
+    assert {key: made.batch[1] for key, made in finished.items()} == {(0, 0): [0, 1], (0, 1): [2, 3]}
+
+
+def test_a_task_that_two_workers_die_over_is_an_error_that_names_it() -> None:
+    scheduler, pool = make(samples=2, batch_size=1, workers=2, depth=1)
+    turn(scheduler, 0, 0)
+    turn(scheduler, 0, 0)
+    first = pool.sent[-1][0]
+    pool.events.append(Event(first, None, reason="worker process (pid 5) was ended by SIGSEGV"))
+    turn(scheduler, 0, 0)
+    turn(scheduler, 0, 0)
+    second = pool.sent[-1][0]
+    assert second != first  # tried once more, elsewhere
+    pool.events.append(Event(second, None, reason="worker process (pid 6) was ended by SIGSEGV"))
+    ((key, finished),) = turn(scheduler, 0, 0)
+    assert key == (0, 0)
+    assert isinstance(finished.error, WorkerError)
+    assert "(pid 6) was ended by SIGSEGV, at step 0 of epoch 0, sample 0" in str(finished.error)
+
+
+def test_workers_that_die_before_they_are_ready_end_the_run() -> None:
+    scheduler, pool = make(workers=1)
+    pool.events = [Event(0, None, reason="it died")] * 3
+    with pytest.raises(WorkerError, match="before it had loaded the data set"):
+        turn(scheduler, 0, 0)
 
 
 def test_a_worker_that_cannot_start_ends_the_run_with_its_reason() -> None:
     scheduler, pool = make()
     pool.events.append(Event(0, Failed(None, WorkerError("can't load"))))
     with pytest.raises(WorkerError, match="can't load"):
-        scheduler.turn(0, 0)
+        turn(scheduler, 0, 0)
 
 
 def test_spans_are_passed_on_those_of_cancelled_tasks_too() -> None:
     spans: list[Span] = []
     scheduler, pool = make(samples=4, batch_size=2, workers=1, depth=1, trace=spans.append)
-    scheduler.turn(0, 0)
+    turn(scheduler, 0, 0)
     pool.finish(0)
-    scheduler.turn(1, 0)
+    turn(scheduler, 1, 0)
     run(scheduler, pool, 1, 0)
     assert [(span.epoch, span.step) for span in spans] == [(0, 0), (0, 0), (1, 0), (1, 0)]
 
@@ -203,7 +238,7 @@ def test_closing_closes_the_pool() -> None:
     scheduler, pool = make()
     scheduler.start()
     assert pool.state == "started"
-    scheduler.turn(0, 0)
+    turn(scheduler, 0, 0)
     scheduler.close()
     assert pool.state == "closed"
 
@@ -228,8 +263,8 @@ def test_whatever_workers_and_consumer_do(
     kept: list[tuple[Key, np.ndarray]] = []
     epoch = taken = 0
 
-    def turn() -> None:
-        for key, finished in scheduler.turn(epoch, taken):
+    def take_turn() -> None:
+        for key, finished in turn(scheduler, epoch, taken):
             assert key not in seen
             seen.add(key)
             rows, results = finished.batch
@@ -254,7 +289,7 @@ def test_whatever_workers_and_consumer_do(
                 epoch, taken = epoch + 1, 0
                 for key in [key for key in ready if key[0] < epoch]:
                     del ready[key]
-        turn()
+        take_turn()
         assert all((rows == [[stamp(e, s)] * ROW for s in schedule.samples(e, t)]).all() for (e, t), rows in kept)
         assert all(len(queue) <= 2 for queue in pool.queues)
         last = max((e * steps + s // batch_size for e, s in pool.samples), default=-1)
@@ -264,7 +299,7 @@ def test_whatever_workers_and_consumer_do(
     for _ in range(1000):
         if scheduler.is_over(epoch) or taken == steps or (epoch, taken) in ready:
             break
-        turn()
+        take_turn()
         pool.finish_all()
     else:
         pytest.fail(f"batch {epoch, taken} doesn't come")

@@ -161,6 +161,7 @@ class ProcessPool:
                 process.kill()
         for process in self._processes.values():
             process.wait()
+        self._slots.clear()
         self._selector.close()
         self._waker = None
 
