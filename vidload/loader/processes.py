@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 
 from vidload.errors import WorkerError
-from vidload.loader.channel import Channel
+from vidload.loader.channel import Channel, pack
 from vidload.loader.memory import MemoryFile
 from vidload.loader.messages import Attach, Detach, Failed, Ready, Start, Task
 from vidload.loader.pool import Event
@@ -43,6 +43,7 @@ class ProcessPool:
         self._channels: list[Channel] = []
         self._processes: list[subprocess.Popen[bytes]] = []
         self._ready: set[int] = set()
+        self._dead: set[int] = set()
         self._selector = selectors.DefaultSelector()
         self._waker: _Waker | None = _Waker()
         self._selector.register(self._waker, selectors.EVENT_READ, None)
@@ -52,6 +53,7 @@ class ProcessPool:
         environment = dict(os.environ)
         for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
             environment.setdefault(name, "1")  # workers share the cores already
+        start = pack(Start(self._runner))
         for worker in range(self.size):
             channel, there = Channel.pair()
             boot = _BOOT.format(path=sys.path, channel=there.fileno(), worker=worker, parent=os.getpid())
@@ -67,47 +69,60 @@ class ProcessPool:
                 )
             self._channels.append(channel)
             self._selector.register(channel, selectors.EVENT_READ, worker)
-        for worker in range(self.size):  # a large data set is sent when all of them are starting
-            self._send(worker, Start(self._runner))
+            self._send(worker, start)
 
     def send(self, worker: int, task: Task) -> None:
         """Hand a task to a process."""
-        self._send(worker, task)
+        self._send(worker, pack(task))
 
-    def _send(self, worker: int, message: Start | Task | Attach | Detach, files: Sequence[MemoryFile] = ()) -> None:
+    def _send(self, worker: int, data: bytes, files: Sequence[MemoryFile] = ()) -> None:
         with contextlib.suppress(ConnectionError):  # it died: `wait` is about to say so
-            self._channels[worker].send(message, files)
+            if not self._channels[worker].send_packed(data, files) and worker not in self._dead:
+                self._selector.modify(self._channels[worker], selectors.EVENT_READ | selectors.EVENT_WRITE, worker)
 
     def attach(self, slot: Slot) -> None:
         """Let all processes map a slot."""
+        data = pack(Attach(slot.number, slot.size))
         for worker in range(self.size):
-            self._send(worker, Attach(slot.number, slot.size), [slot.file])
+            self._send(worker, data, [slot.file])
 
     def detach(self, slot: int) -> None:
         """Let all processes forget a slot."""
+        data = pack(Detach(slot))
         for worker in range(self.size):
-            self._send(worker, Detach(slot))
+            self._send(worker, data)
 
     def wait(self) -> list[Event]:
         """Wait until a process has done something, or `wake` is called."""
         events: list[Event] = []
-        for key, _ in self._selector.select():
+        for key, mask in self._selector.select():
             if key.data is None:
                 assert self._waker is not None
                 self._waker.clear()
                 continue
             worker: int = key.data
-            try:
-                result, files = self._channels[worker].receive()
-            except EOFError:
-                self._selector.unregister(self._channels[worker])
-                events.append(self._died(worker))
-                continue
-            if isinstance(result, Ready):
-                self._ready.add(worker)
-            else:
-                events.append(Event(worker, result, tuple(files)))
+            if mask & selectors.EVENT_WRITE:
+                self._flush(worker)
+            if mask & selectors.EVENT_READ:
+                events += self._receive(worker)
         return events
+
+    def _flush(self, worker: int) -> None:
+        with contextlib.suppress(ConnectionError):
+            if self._channels[worker].flush():
+                self._selector.modify(self._channels[worker], selectors.EVENT_READ, worker)
+
+    def _receive(self, worker: int) -> list[Event]:
+        try:
+            messages = self._channels[worker].receive()
+        except EOFError:
+            self._dead.add(worker)
+            self._selector.unregister(self._channels[worker])
+            return [self._died(worker)]
+        if messages and isinstance(messages[0][0], Ready):
+            self._ready.add(worker)
+            del messages[0]
+        return [Event(worker, result, tuple(files)) for result, files in messages]
 
     def _died(self, worker: int) -> Event:
         process = self._processes[worker]
