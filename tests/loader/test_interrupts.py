@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 import vidload.loader
-from tests.loader.datasets import Numbers
+from tests.loader.datasets import Mapped, Numbers
 from tests.loader.processes import loader_threads
 from vidload import VideoLoader
 from vidload.errors import LoaderClosedError
@@ -107,6 +108,26 @@ def test_collecting_garbage_at_any_line_hangs_nothing() -> None:
             assert gone() is None
     gc.unfreeze()
     assert number > 15
+
+
+@pytest.mark.parametrize("where", ["scheduler", "worker"])
+def test_the_last_reference_may_go_in_any_thread(where: str) -> None:
+    holder: list[VideoLoader] = []
+    held, dropped = threading.Event(), threading.Event()
+
+    def drop(_: Any) -> int:
+        held.wait(30)
+        holder.clear()
+        dropped.set()
+        return 0
+
+    dataset = Mapped(2, drop) if where == "worker" else Numbers(2)
+    trace = drop if where == "scheduler" else None
+    holder.append(VideoLoader(dataset, num_workers=1, worker_kind="thread", collate_fn=list, trace=trace))
+    gone = weakref.ref(holder[0])
+    held.set()
+    assert dropped.wait(30)
+    assert gone() is None  # and its threads end: see the fixture
 
 
 def test_a_process_forked_from_the_loaders_is_refused_and_ends_nothing() -> None:

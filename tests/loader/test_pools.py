@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -157,6 +158,23 @@ def test_queued_tasks_are_not_run_any_more_when_closed() -> None:
     assert dataset.asked == [0]
 
 
+def test_queued_tasks_are_not_run_any_more_when_the_loader_is_gone(tmp_path: Path) -> None:
+    def wait_for_the_end(number: int) -> None:
+        (tmp_path / str(number)).touch()
+        for thread in threading.enumerate():
+            if thread.name == "vidload-listen":
+                thread.join()
+
+    pool = make("process", Mapped(10, wait_for_the_end), size=1)
+    for number in range(3):
+        pool.send(0, sample(number))
+    while not (tmp_path / "0").exists():
+        pool.wake()
+        pool.wait(None)
+    pool.close()
+    assert [file.name for file in tmp_path.iterdir()] == ["0"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
 def test_a_process_that_dies_is_told_of_with_signal_and_pid(number: signal.Signals) -> None:
     pool = make("process", Signalled(10, at=3, signal=number), size=2)
@@ -198,6 +216,27 @@ def test_a_process_that_dies_before_it_has_started_is_told_of(monkeypatch: pytes
     (event,) = events(pool, 1)
     assert event.result is None
     assert "ended with status 5" in event.reason
+    pool.close()
+
+
+@pytest.mark.parametrize(
+    "boot",
+    [
+        "import time; time.sleep(1000)",
+        "import os, time; os.write({channel}, bytes(5)); time.sleep(1000)",
+        "import os, time; os.write({channel}, (1000).to_bytes(9, 'little') + bytes(50)); time.sleep(1000)",
+    ],
+    ids=["reads nothing", "stops in a header", "stops in a message"],
+)
+def test_nothing_waits_for_a_process_that_hangs(boot: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vidload.loader.processes._BOOT", boot)
+    pool = make("process", Mapped(10, partial(str, bytes(10_000_000))), size=1)
+    for number in range(10):
+        pool.send(0, CollateTask(number, epoch=0, step=0, slot=0, samples=[bytes(100_000)] * 10))
+    if "write" in boot:
+        assert pool.wait(10) == []  # what there is is read, and the rest not waited for
+    pool.wake()
+    assert pool.wait(10) == []
     pool.close()
 
 

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.loader.processes import open_files
 from vidload.loader.ring import Ring, Slot
 
 SHAPE = (4, 8)
@@ -60,14 +61,26 @@ def test_memory_of_a_reused_slot_is_the_same() -> None:
 
 
 def test_only_some_free_slots_are_kept() -> None:
+    files = open_files()
     ring = Ring(2)
     slots = [take(ring) for _ in range(5)]
     for slot in slots:
         ring.release(slot)
+    numbers = {slot.number for slot in slots}
+    del slots, slot
     gone = ring.retire()
     assert len(gone) == 3
-    assert all((slot.number in gone) == (slot.file.fileno() < 0) for slot in slots)
-    assert {take(ring).number, take(ring).number} == {slot.number for slot in slots} - set(gone)
+    assert len(open_files()) == len(files) + 2
+    assert {take(ring).number, take(ring).number} == numbers - set(gone)
+
+
+def test_slots_that_a_consumer_keeps_need_no_open_file() -> None:
+    files = open_files()
+    ring = Ring(1)
+    kept = [ring.lend(take(ring), SHAPE) for _ in range(20)]
+    ring.retire()
+    assert len(open_files()) == len(files) + 1
+    assert len({array.ctypes.data for array in kept}) == 20
 
 
 def test_the_oldest_that_a_consumer_keeps_become_its_own() -> None:

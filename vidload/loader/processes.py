@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from vidload.loader.channel import Channel
+from vidload.loader.channel import Channel, pack
 from vidload.loader.memory import MemoryFile
 from vidload.loader.messages import Attach, Detach, Ready, Start, Task
 from vidload.loader.pool import Event
@@ -42,6 +42,7 @@ class ProcessPool:
         self._channels: dict[int, Channel] = {}
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._ready: set[int] = set()
+        self._dead: set[int] = set()
         self._slots: dict[int, Slot] = {}
         self._selector = selectors.DefaultSelector()
         self._waker: _Waker | None = _Waker()
@@ -51,8 +52,6 @@ class ProcessPool:
         """Start the processes; the calling thread has to live as long as they."""
         for worker in range(self.size):
             self._spawn(worker)
-        for worker in range(self.size):  # a large data set is sent when all of them are starting
-            self._send(worker, Start(self._runner))
 
     def _spawn(self, worker: int) -> None:
         environment = dict(os.environ)
@@ -70,60 +69,75 @@ class ProcessPool:
             )
         self._channels[worker] = channel
         self._selector.register(channel, selectors.EVENT_READ, worker)
+        self._send(worker, pack(Start(self._runner)))
 
     def restart(self, worker: int) -> None:
         """Kill a process that isn't dead yet, and start another one that knows all slots."""
         channel = self._channels[worker]
-        with contextlib.suppress(KeyError):  # one that died is unregistered already
+        if worker not in self._dead:
             self._selector.unregister(channel)
         channel.close()
         self._ready.discard(worker)
+        self._dead.discard(worker)
         self._processes[worker].kill()
         self._processes[worker].wait()
         self._spawn(worker)
-        self._send(worker, Start(self._runner))
         for slot in self._slots.values():
-            self._send(worker, Attach(slot.number, slot.size), [slot.file])
+            self._send(worker, pack(Attach(slot.number, slot.size)), [slot.file])
 
     def send(self, worker: int, task: Task) -> None:
         """Hand a task to a process."""
-        self._send(worker, task)
+        self._send(worker, pack(task))
 
-    def _send(self, worker: int, message: Start | Task | Attach | Detach, files: Sequence[MemoryFile] = ()) -> None:
+    def _send(self, worker: int, data: bytes, files: Sequence[MemoryFile] = ()) -> None:
         with contextlib.suppress(ConnectionError):  # it died: `wait` is about to say so
-            self._channels[worker].send(message, files)
+            if not self._channels[worker].send_packed(data, files) and worker not in self._dead:
+                self._selector.modify(self._channels[worker], selectors.EVENT_READ | selectors.EVENT_WRITE, worker)
 
     def attach(self, slot: Slot) -> None:
         """Let all processes map a slot."""
         self._slots[slot.number] = slot
+        data = pack(Attach(slot.number, slot.size))
         for worker in range(self.size):
-            self._send(worker, Attach(slot.number, slot.size), [slot.file])
+            self._send(worker, data, [slot.file])
 
     def detach(self, slot: int) -> None:
         """Let all processes forget a slot."""
         del self._slots[slot]
+        data = pack(Detach(slot))
         for worker in range(self.size):
-            self._send(worker, Detach(slot))
+            self._send(worker, data)
 
     def wait(self, timeout: float | None) -> list[Event]:
         """Wait until a process has done something, `wake` is called, or so many seconds have passed."""
         events: list[Event] = []
-        for key, _ in self._selector.select(timeout):
+        for key, mask in self._selector.select(timeout):
             if key.data is None:
                 assert self._waker is not None
                 self._waker.clear()
                 continue
             worker: int = key.data
-            try:
-                result, files = self._channels[worker].receive()
-            except EOFError:
-                self._selector.unregister(self._channels[worker])
-                events.append(Event(worker, None, reason=self._how_it_ended(worker)))
-                continue
-            if isinstance(result, Ready):
-                self._ready.add(worker)
-            events.append(Event(worker, result, tuple(files)))
+            if mask & selectors.EVENT_WRITE:
+                self._flush(worker)
+            if mask & selectors.EVENT_READ:
+                events += self._receive(worker)
         return events
+
+    def _flush(self, worker: int) -> None:
+        with contextlib.suppress(ConnectionError):
+            if self._channels[worker].flush():
+                self._selector.modify(self._channels[worker], selectors.EVENT_READ, worker)
+
+    def _receive(self, worker: int) -> list[Event]:
+        try:
+            messages = self._channels[worker].receive()
+        except EOFError:
+            self._dead.add(worker)
+            self._selector.unregister(self._channels[worker])
+            return [Event(worker, None, reason=self._how_it_ended(worker))]
+        if messages and isinstance(messages[0][0], Ready):
+            self._ready.add(worker)
+        return [Event(worker, result, tuple(files)) for result, files in messages]
 
     def _how_it_ended(self, worker: int) -> str:
         process = self._processes[worker]

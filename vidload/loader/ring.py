@@ -89,12 +89,10 @@ class Ring:
         self._collect()
         retired = []
         while len(self._free) > self._spare:
-            retired.append(self._free.pop(0))
+            retired.append(self._free.pop(0).number)
         while len(self._lent) > self._spare:
-            retired.append(self._lent.popitem(last=False)[1])
-        for slot in retired:
-            slot.file.close()  # lent memory lives as long as its arrays
-        return [slot.number for slot in retired]
+            retired.append(self._lent.popitem(last=False)[0])  # the memory lives as long as its arrays
+        return retired
 
     def _collect(self) -> None:
         while self._returned:

@@ -16,10 +16,9 @@ import sys
 import threading
 import traceback
 from dataclasses import replace
-from typing import Any
 
 from vidload.errors import WorkerError
-from vidload.loader.channel import Channel
+from vidload.loader.channel import Channel, Message
 from vidload.loader.memory import Mapping, MemoryFile
 from vidload.loader.messages import Attach, ClipTask, CollateTask, Detach, Done, Failed, Ready, Start, Task
 from vidload.loader.parcel import open_copied, pack_into, pack_whole
@@ -44,9 +43,12 @@ def main(descriptor: int, number: int, parent: int) -> None:
         sys.exit(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the loader's to handle
     os.set_inheritable(descriptor, False)  # a process that user code starts mustn't keep the channel open
-    channel = Channel(socket.socket(fileno=descriptor))
+    channel = Channel(socket.socket(fileno=descriptor), blocking=True)
     try:
-        start, _ = channel.receive()
+        messages: list[Message] = []
+        while not messages:
+            messages = channel.receive()
+        start, _ = messages.pop(0)
         assert isinstance(start, Start)
         try:
             runner: Runner = pickle.loads(start.runner)
@@ -57,7 +59,7 @@ def main(descriptor: int, number: int, parent: int) -> None:
         channel.send(failed or Ready())
         if failed is not None:
             return
-        _Server(channel, runner, number).serve()
+        _Server(channel, runner, number, messages).serve()
     except (EOFError, ConnectionError):
         return  # the loader is gone
 
@@ -70,13 +72,15 @@ def _not_loaded(error: BaseException) -> WorkerError:
 
 
 class _Server:
-    def __init__(self, channel: Channel, runner: Runner, number: int) -> None:
+    def __init__(self, channel: Channel, runner: Runner, number: int, messages: list[Message]) -> None:
         self._channel = channel
         self._runner = runner
         self._number = number
         self._slots: dict[int, tuple[MemoryFile, int]] = {}
         self._mappings: dict[int, Mapping] = {}
-        self._inbox: queue.SimpleQueue[tuple[Any, list[MemoryFile]] | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        for message in messages:
+            self._inbox.put(message)
         self._end: Exception | None = None
 
     def serve(self) -> None:
@@ -85,7 +89,7 @@ class _Server:
         Raises:
             EOFError: When the loader is gone; what it asked for before isn't done any more.
         """
-        # Messages are taken off the socket at once, so that the loader never waits for this worker to listen.
+        # In a thread of its own, so that the loader's end is noticed at once, and tasks are here when they are due.
         threading.Thread(target=self._listen, name="vidload-listen", daemon=True).start()
         while True:
             item = self._inbox.get()
@@ -105,7 +109,8 @@ class _Server:
     def _listen(self) -> None:
         try:
             while True:
-                self._inbox.put(self._channel.receive())
+                for message in self._channel.receive():
+                    self._inbox.put(message)
         except Exception as error:
             self._end = error
             self._inbox.put(None)
