@@ -1,4 +1,7 @@
-"""Data sets in which workers die, hang or raise at chosen samples. Worker processes import it: no torch, no pytest."""
+"""Data sets in which workers die, hang or raise at chosen samples, and what runs over them gave.
+
+Worker processes import this module, so it imports no torch and no pytest.
+"""
 
 from __future__ import annotations
 
@@ -217,3 +220,16 @@ def contents(loader: Any, epochs: int = 2) -> list[str]:
             batches.append((batch, digest(batch)))
     assert [digest(batch) for batch, _ in batches] == [hashed for _, hashed in batches]
     return [hashed for _, hashed in batches]
+
+
+def wait_until(true: Callable[[], object], seconds: float = 20) -> None:
+    """Wait until something is true, no longer than so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it didn't come true in time"
+        time.sleep(0.005)
+
+
+def ready(loader: Any) -> int:
+    """Batches that a loader has ready."""
+    return len(loader._pipeline._ready)

@@ -11,34 +11,32 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.loader import faulty
-from tests.loader.faulty import Arrays, Fate, FatefulClips, FatefulStack, LoadedBy, Plain, WaitFor, contents, stack
+from tests.loader.faulty import (
+    Arrays,
+    Fate,
+    FatefulClips,
+    FatefulStack,
+    LoadedBy,
+    Plain,
+    WaitFor,
+    contents,
+    ready,
+    stack,
+    wait_until,
+)
 from tests.loader.processes import children, loader_threads
 from vidload import ClipDataset, RandomResizedCrop, VideoLoader
 from vidload.errors import LoaderClosedError, WorkerError
-from vidload.loader.prefetch import PrefetchPipeline
 
 LOST = {"killed": faulty.die, "crashed": faulty.crash, "hung": faulty.hang, "stopped": faulty.stop}
 COUNT, BATCH, EPOCHS = 12, 3, 2
-
-
-def wait_until(true: Callable[[], object], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "it didn't come true in time"
-        time.sleep(0.005)
-
-
-def ready(loader: VideoLoader) -> int:
-    """Batches that the loader has ready."""
-    assert isinstance(loader._pipeline, PrefetchPipeline)
-    return len(loader._pipeline._ready)
 
 
 def kill(processes: set[int]) -> None:
@@ -110,7 +108,7 @@ def test_a_worker_lost_over_a_clip_changes_no_batch(
 def test_a_thread_that_hangs_changes_no_batch(tmp_path: Path, index_path: Path, films_contents: list[str]) -> None:
     clip = (1, 2)
     fate = Fate((clip,), faulty.hang, tmp_path, times=1)
-    with films(index_path, fate, worker_kind="thread", clip_timeout=0.5) as loader:
+    with films(index_path, fate, worker_kind="thread", clip_timeout=1) as loader:
         assert contents(loader, EPOCHS) == films_contents
         wait_until(lambda: len(loader_threads()) == 1)  # it hangs still, the others are done
     assert fate.met(clip) == EPOCHS + 1
@@ -120,7 +118,7 @@ def test_a_thread_that_is_given_up_writes_into_no_later_batch(
     tmp_path: Path, index_path: Path, films_contents: list[str]
 ) -> None:
     fate = Fate(((0, 0),), faulty.hang, tmp_path, times=1)
-    with films(index_path, fate, num_workers=1, worker_kind="thread", clip_timeout=0.5, prefetch_batches=1) as loader:
+    with films(index_path, fate, num_workers=1, worker_kind="thread", clip_timeout=1, prefetch_batches=1) as loader:
         got = [faulty.digest(batch) for batch in loader]
         kept = list(loader)  # one of them lies where the thread that hangs was told to write
         faulty.RELEASED.set()
@@ -132,13 +130,13 @@ def test_a_thread_that_is_given_up_writes_into_no_later_batch(
 def test_a_sample_that_two_workers_are_lost_over_is_an_error(worker_kind: Any, tmp_path: Path) -> None:
     fate = Fate((4,), faulty.hang, tmp_path, times=2)
     with VideoLoader(
-        Plain(9, fate), 3, collate_fn=list, worker_kind=worker_kind, clip_timeout=0.5, epochs=2, prefetch_batches=1
+        Plain(9, fate), 3, collate_fn=list, worker_kind=worker_kind, clip_timeout=1, epochs=2, prefetch_batches=1
     ) as loader:
         iterator = iter(loader)
         assert next(iterator) == [0, 1, 2]
         with pytest.raises(
             WorkerError,
-            match=r"worker \d took longer than clip_timeout=0.5 s, at step 1 of epoch 0, sample 4; another worker was",
+            match=r"worker \d took longer than clip_timeout=1 s, at step 1 of epoch 0, sample 4; another worker was",
         ):
             next(iterator)
         assert list(loader) == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
@@ -249,7 +247,7 @@ def test_workers_killed_between_epochs_are_replaced(arrays_contents: list[str]) 
 
 
 def test_workers_stopped_between_epochs_are_found_when_they_are_needed(arrays_contents: list[str]) -> None:
-    with arrays(prefetch_batches=2, clip_timeout=0.5) as loader:
+    with arrays(prefetch_batches=2, clip_timeout=1) as loader:
         got = [faulty.digest(batch) for batch in loader]
         wait_until(lambda: ready(loader) == 2)
         for process in children():

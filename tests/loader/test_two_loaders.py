@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from tests.loader.datasets import Logged
-from tests.loader.faulty import contents, digest
+from tests.loader.faulty import contents, digest, ready, wait_until
 from tests.loader.processes import children
-from tests.loader.test_faults import ready, wait_until
 from vidload import ClipDataset, RandomClips, UniformClips, VideoLoader
 
 DEPTH = 2
