@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vidload.clips.random import epoch_permutation
@@ -108,3 +108,22 @@ def test_a_step_outside_the_epoch_is_refused(step: int) -> None:
 def test_arguments_out_of_range_are_refused_by_name(arguments: dict[str, int], named: str) -> None:
     with pytest.raises(ArgumentError, match=named):
         Schedule(**{"num_samples": 10, "batch_size": 2, **arguments})  # type: ignore[arg-type]
+
+
+@given(SIZES, st.integers(1, 20), st.integers(1, 7), SEEDS, EPOCHS, st.booleans())
+@settings(deadline=None)
+def test_ranks_share_the_steps_of_one_order(
+    n: int, batch: int, world_size: int, seed: int, epoch: int, drop_last: bool
+) -> None:
+    if drop_last and n < batch * world_size:
+        return
+    whole = Schedule(n, batch * world_size, seed, True, drop_last)
+    ranks = [Schedule(n, batch, seed, True, drop_last, rank=rank, world_size=world_size) for rank in range(world_size)]
+    assert {len(rank) for rank in ranks} == {len(whole)}
+    for step in range(len(whole)):
+        samples = np.stack([rank.samples(epoch, step) for rank in ranks])
+        marks = [rank.repeated(epoch, step) for rank in ranks]
+        repeated = np.stack([np.zeros(samples.shape[1], bool) if mark is None else mark for mark in marks])
+        assert samples[~repeated].tolist() == whole.samples(epoch, step).tolist()
+        assert not repeated.any() or (step == len(whole) - 1 and not drop_last)
+        assert repeated.sum() < world_size
