@@ -5,8 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.films import FilmFolder, real_footage
+
+# Machines are busy at times; a slow example is no failure.
+settings.register_profile("vidload", deadline=None)
+settings.load_profile("vidload")
 
 
 @pytest.fixture(scope="session")

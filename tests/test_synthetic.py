@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -182,3 +183,10 @@ def test_a_number_of_17_bits_is_refused() -> None:
 def test_real_footage_is_there(footage: list[Path]) -> None:
     assert [path.name for path in footage] == ["bikes.mp4", "bigbuckbunny.mp4"]
     assert [len(decode(path)) for path in footage] == [250, 132]
+
+
+def test_writing_av1_leaves_the_process_as_it_was(tmp_path: Path) -> None:
+    """SVT-AV1 makes a privileged process a real-time one, and workers started later stopped all else."""
+    before = os.sched_getscheduler(0)
+    write_film(tmp_path / "film.mp4", 4, width=64, height=64, codec="libsvtav1")
+    assert os.sched_getscheduler(0) == before

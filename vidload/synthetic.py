@@ -17,6 +17,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -145,6 +146,23 @@ def _inner_spans(edges: npt.NDArray[np.float64]) -> list[tuple[int, int]]:
     return spans
 
 
+@contextmanager
+def _kept_scheduling() -> Iterator[None]:
+    """Undo what SVT-AV1 does where it may: it makes the calling thread a real-time one (SCHED_FIFO, priority 99).
+
+    All that the process starts afterwards would be so too, and one busy worker per core would stop everything else.
+    """
+    if not hasattr(os, "sched_getscheduler"):
+        yield
+        return
+    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        yield
+    finally:
+        if os.sched_getscheduler(0) != policy:
+            os.sched_setscheduler(0, policy, parameters)
+
+
 def write_film(
     path: str | Path,
     num_frames: int,
@@ -206,7 +224,7 @@ def write_film(
         os.environ.setdefault("SVT_LOG", "1")
     rate = Fraction(1000) if pts is not None else Fraction(fps)
     texture = _texture(width, height, look) if moving else None
-    with av.open(str(path), "w", options={"fflags": "bitexact"}) as container:
+    with _kept_scheduling(), av.open(str(path), "w", options={"fflags": "bitexact"}) as container:
         stream = container.add_stream(codec, rate=rate if pts is None else Fraction(fps))
         context = stream.codec_context
         context.width, context.height, context.pix_fmt = width, height, "yuvj420p" if codec == "mjpeg" else "yuv420p"
