@@ -269,7 +269,7 @@ def test_workers_killed_at_the_end_hinder_nothing(when: str, tmp_path: Path) -> 
     else:
         closing = threading.Thread(target=loader.close)
         closing.start()
-        wait_until(lambda: loader._closed)
+        wait_until(lambda: loader._pipeline._closed)
         kill(workers)
         closing.join(5)
         assert not closing.is_alive()

@@ -18,7 +18,7 @@ from tests.films import FilmFolder
 from tests.loader import faulty
 from tests.loader.faulty import Arrays, Fate, FatefulClips, Plain, contents, stack
 from vidload import ClipDataset, RandomClips, VideoLoader
-from vidload.errors import DecodeError, ErrorRateExceeded, SampleError
+from vidload.errors import ArgumentError, DecodeError, ErrorRateExceeded, SampleError
 
 KINDS: list[dict[str, Any]] = [
     {"num_workers": 0},
@@ -335,6 +335,23 @@ def test_a_transforms_error_is_replaced(kind: dict[str, Any], index_path: Path, 
     assert (batch[0] == batch[1]).all()  # of the same sample
     line = lines_of(log)[0]
     assert (line["sample"], line["replaced_by"], line["video_id"]) == (1, 0, 1)
+
+
+def test_a_log_that_cannot_be_written_is_refused_or_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("vidload.loader.faults.os.access", lambda path, mode: path != tmp_path)
+    arguments: dict[str, Any] = {"on_error": "replace", "max_error_rate": 1, "num_workers": 0, "collate_fn": list}
+    with pytest.raises(ArgumentError, match=r"error_log='.*/a/errors.jsonl' can't be written"):
+        VideoLoader(Arrays(6), error_log=tmp_path / "a/errors.jsonl", **arguments)
+    log = tmp_path / "b" / "errors.jsonl"
+    log.parent.mkdir()
+    dataset = Plain(6, Fate((2,), faulty.fail, tmp_path))
+    with VideoLoader(dataset, error_log=log, **arguments) as loader:
+        log.mkdir()
+        assert len(list(loader)) == 6
+    assert "errors.jsonl can't be written" in caplog.text
+    assert "out of luck" in caplog.text
 
 
 # The rate

@@ -188,6 +188,21 @@ def test_out_of_order_what_remains_of_each_epoch_is_exact(num_workers: int) -> N
             assert sorted(second) == [[n] for n in range(6)]
 
 
+def test_out_of_order_a_state_is_one_of_as_many_ranks() -> None:
+    ranks: list[dict[str, Any]] = [{"rank": 0, "world_size": 2}, {"rank": 0, "world_size": 1}]
+    for in_order in (False, True):
+        common: dict[str, Any] = {"num_workers": 0, "in_order": in_order}
+        with (
+            VideoLoader(Numbers(8), 1, **common, **ranks[0]) as first,
+            VideoLoader(Numbers(8), 2, **common, **ranks[1]) as second,
+        ):
+            if in_order:
+                second.load_state_dict(first.state_dict())
+            else:
+                with pytest.raises(StateError, match=r"the number of ranks \(.*\) was 2 and is 1"):
+                    second.load_state_dict(first.state_dict())
+
+
 def test_out_of_order_steps_done_are_those_of_one_epoch_only() -> None:
     """Also where the epoch that a state was loaded in is left before its last step was begun."""
     with out_of_order(Numbers(6), num_workers=1, prefetch_batches=1) as loader:

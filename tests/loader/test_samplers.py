@@ -146,6 +146,16 @@ def test_epochs_shorter_than_what_is_loaded_ahead_go_on_from_a_state() -> None:
             assert got == run[2 * state["epoch"] :]
 
 
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("key", [-1, 10**6, "a"])
+def test_a_key_that_a_clip_data_set_lacks_is_named(clips: ClipDataset, key: Any, num_workers: int) -> None:
+    """Where errors are to be replaced too: it isn't one of a sample."""
+    arguments: dict[str, Any] = {"num_workers": num_workers, "on_error": "replace", "error_log": None}
+    named = rf"the sampler gives {key!r} in epoch 0, but .* 0 to {len(clips) - 1}"
+    with VideoLoader(clips, 1, sampler=[key, 0], **arguments) as loader, pytest.raises(ArgumentError, match=named):
+        next(iter(loader))
+
+
 def test_keys_may_be_anything() -> None:
     class Words(Mapped):
         def __getitem__(self, key: Any) -> Any:

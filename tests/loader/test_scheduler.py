@@ -183,6 +183,35 @@ def test_slots_of_failed_batches_come_back() -> None:
     assert len({task.slot for _, task in pool.sent}) == 1
 
 
+class _Silent(FakePool):
+    """Workers that never get ready."""
+
+    def wait(self, timeout: float | None) -> list[Event]:
+        assert timeout == 300
+        super().wait(timeout)
+        return []
+
+
+def test_workers_that_do_not_get_ready_are_replaced_and_end_the_run() -> None:
+    now = 0.0
+    pool, order = _Silent(2), Schedule(6, 2)
+    faults = Faults("raise", 1.0, None, order, lambda sample: {}, 0)
+    scheduler = Scheduler(order, None, pool, InPlace(), faults, depth=2, timeout=1, clock=lambda: now)
+    scheduler.start()
+    turn(scheduler, 0, 0)
+    assert pool.restarted == []
+    for end in (300.0, 600.0):
+        pool.restarted.clear()
+        now = end - 300
+        turn(scheduler, 0, 0)
+        now = end
+        scheduler._end_hanging()
+        assert pool.restarted == [0, 1]
+    now = 900.0
+    with pytest.raises(WorkerError, match="worker 0 took longer than a start may take before it had loaded"):
+        scheduler._end_hanging()
+
+
 def test_a_worker_that_dies_is_replaced_and_its_tasks_are_done() -> None:
     scheduler, pool = make(samples=6, batch_size=2, workers=2, depth=2)
     turn(scheduler, 0, 0)

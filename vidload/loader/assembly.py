@@ -9,7 +9,7 @@ import numpy.typing as npt
 from torch.utils.data import default_collate
 
 from vidload.dataset import ClipDataset
-from vidload.errors import SampleError
+from vidload.errors import ArgumentError, SampleError
 from vidload.loader.batch import make_batch
 from vidload.loader.messages import ClipTask, CollateTask, SampleTask, Task
 from vidload.loader.parcel import ROW_BYTES, Parcel, open_copied, open_mapped
@@ -85,7 +85,13 @@ class ClipAssembly:
 
     def task(self, number: int, epoch: int, step: int, sample: Any, slot: int, row: int) -> Task:
         """Decode a clip into its row of the slot."""
-        video, clip = self._dataset.locate(sample)
+        try:
+            video, clip = self._dataset.locate(sample)
+        except (IndexError, TypeError) as error:
+            raise ArgumentError(
+                f"the sampler gives {sample!r} in epoch {epoch}, but the data set has the samples 0 to "
+                f"{len(self._dataset) - 1}"
+            ) from error
         return ClipTask(number, epoch, step, sample, slot, row, video, clip, self._seed)
 
     def collate(self, number: int, epoch: int, step: int, slot: int, results: list[Any]) -> Task | None:

@@ -104,7 +104,10 @@ def make_pipeline(parts: Parts) -> Pipeline:
 def _describe(dataset: Any, sample: Any) -> dict[str, Any]:
     if not isinstance(dataset, ClipDataset):
         return {}
-    row, clip = dataset.locate(sample)
+    try:
+        row, clip = dataset.locate(sample)
+    except (IndexError, TypeError):  # a sampler gave something else
+        return {}
     return {"video": dataset.index[row].path, "video_id": row, "clip": clip}
 
 

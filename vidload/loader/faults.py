@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import time
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from vidload.clips.order import Order
 from vidload.errors import ArgumentError, ErrorRateExceeded, VidloadError
 
 __all__ = ["Faults", "OnError"]
+
+_logger = logging.getLogger(__name__)
 
 OnError = Literal["raise", "replace"]
 
@@ -53,7 +56,9 @@ class Faults:
             raise ArgumentError(f"max_error_rate={max_error_rate!r}: give a share of 0 to 1")
         self._on_error = on_error
         self._max_error_rate = max_error_rate
-        self._log = None if log is None else Path(log)
+        self._log = None if log is None or on_error == "raise" else Path(log)
+        if self._log is not None and not os.access(_existing(self._log), os.W_OK):
+            raise ArgumentError(f"error_log={os.fspath(self._log)!r} can't be written; give another file, or None")
         self._order = order
         self.describe = describe
         """More about a sample, for messages and the log."""
@@ -114,10 +119,18 @@ class Faults:
             **self.describe(sample),
         }
         data = (json.dumps(line, default=repr, ensure_ascii=False) + "\n").encode()
-        self._log.parent.mkdir(parents=True, exist_ok=True)
-        # One write to a file opened for appending: lines of several ranks don't mix.
-        descriptor = os.open(self._log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            os.write(descriptor, data)
-        finally:
-            os.close(descriptor)
+            self._log.parent.mkdir(parents=True, exist_ok=True)
+            # One write to a file opened for appending: lines of several ranks don't mix.
+            descriptor = os.open(self._log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                os.write(descriptor, data)
+            finally:
+                os.close(descriptor)
+        except OSError as failure:  # a full disk doesn't end a run
+            _logger.warning("%s can't be written (%s); it lacks this line: %s", self._log, failure, data.decode())
+
+
+def _existing(path: Path) -> Path:
+    """The path, or the folder nearest to it that exists."""
+    return next(found for found in (path, *path.absolute().parents) if found.exists())

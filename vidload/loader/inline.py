@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from vidload.clips.order import Order, as_list
-from vidload.errors import VidloadError
+from vidload.errors import ErrorRateExceeded, VidloadError
 from vidload.loader.assembly import Assembly
 from vidload.loader.faults import Faults
 from vidload.loader.messages import Done, Failed, Task
@@ -45,6 +45,7 @@ class InlinePipeline(Pipeline):
         self._runner = runner
         self._assembly = assembly
         self._faults = faults
+        self._failure: ErrorRateExceeded | None = None
         # Slots for the batch in the making, the one in use, and the one before it that is let go a moment later.
         self._ring: Ring | None = Ring(3) if assembly.row_bytes else None
 
@@ -52,7 +53,8 @@ class InlinePipeline(Pipeline):
         """Nothing to start."""
 
     def _await(self, position: Position) -> tuple[Key, Finished] | None:
-        self._check_open()
+        if self._failure is not None:
+            raise self._failure
         epoch, step = position.epoch, position.taken
         if step >= self._order.steps(epoch):
             return None
@@ -60,6 +62,9 @@ class InlinePipeline(Pipeline):
             step = next(number for number in range(step + 1) if number not in position.done)
         try:
             return (epoch, step), self._load(epoch, step)
+        except ErrorRateExceeded as error:
+            self._failure = error
+            raise
         except VidloadError as error:
             return (epoch, step), Finished(error=error)
 

@@ -155,6 +155,7 @@ class VideoLoader:
             "index": dataset.index.fingerprint if isinstance(dataset, ClipDataset) else None,
             "sampler": sampler is not None or batch_sampler is not None,
             "in_order": bool(in_order),
+            "world_size": self.world_size,
         }
         self._parts = Parts(
             dataset=dataset,
@@ -177,7 +178,6 @@ class VideoLoader:
         self._current: weakref.ref[_EpochIterator] | None = None
         self._resumed = False
         self._last: Finished | None = None
-        self._closed = False
         self._start()
 
     def _start(self) -> None:
@@ -226,8 +226,7 @@ class VideoLoader:
                 f"the loader was made for epochs={self.epochs}, and has given them all; make it with more, or without "
                 "epochs="
             )
-        if self._closed:
-            raise LoaderClosedError("the loader was closed; make a new one to go on")
+        self._pipeline.check_open()
         self._end_loop()
         self._pipeline.begin(epoch)
         iterator = _EpochIterator(self, epoch)
@@ -258,8 +257,7 @@ class VideoLoader:
             LoaderClosedError: If the loader is closed.
         """
         epoch, step, done = check_state(state_dict, self._identity)
-        if self._closed:
-            raise LoaderClosedError("the loader was closed; make a new one to go on")
+        self._pipeline.check_open()
         self._end_loop()
         if self.epochs is not None and self._position().epoch >= self.epochs:  # its workers are gone
             self._pipeline.close()
@@ -270,7 +268,6 @@ class VideoLoader:
 
     def close(self) -> None:
         """End the workers. Batches that were yielded stay as they are."""
-        self._closed = True
         self._pipeline.close()
         self._finalizer.detach()
 

@@ -74,11 +74,6 @@ class Pipeline(ABC):
         """Where the consumer is."""
         return self._position
 
-    @property
-    def closed(self) -> bool:
-        """Whether it was closed."""
-        return self._closed
-
     def begin(self, epoch: int) -> None:
         """Go to the start of a later epoch."""
         generation, current, *_ = self._position
@@ -100,10 +95,7 @@ class Pipeline(ABC):
         """
         position = self._position
         start = time.monotonic()
-        if os.getpid() != self._process:
-            raise LoaderClosedError(
-                "the loader belongs to the process that this one was forked from; make one in each process"
-            )
+        self.check_open()
         found = self._await(position)
         if found is None:
             return END
@@ -117,7 +109,16 @@ class Pipeline(ABC):
             raise finished.error
         return finished
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Refuse a pipeline that nothing comes out of.
+
+        Raises:
+            LoaderClosedError: If it was closed, or belongs to another process.
+        """
+        if os.getpid() != self._process:
+            raise LoaderClosedError(
+                "the loader belongs to the process that this one was forked from; make one in each process"
+            )
         if self._closed:
             raise LoaderClosedError("the loader was closed; make a new one to go on")
 

@@ -54,7 +54,7 @@ class PrefetchPipeline(Pipeline):
     def _await(self, position: Position) -> tuple[Key, Finished] | None:
         generation, epoch, taken, _ = position
         while True:
-            self._check_open()
+            self.check_open()
             step = taken if self._in_order else self._first_ready(generation, epoch)
             finished = self._ready.get((generation, epoch, step))
             if finished is not None:

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+from vidload.errors import WorkerError
 from vidload.loader.channel import Channel, pack
 from vidload.loader.memory import MemoryFile
 from vidload.loader.messages import Attach, Detach, Ready, Start, Task
@@ -21,6 +22,9 @@ __all__ = ["ProcessPool"]
 
 _END_GRACE = 0.5
 """Seconds that workers have to end by themselves when the loader is closed."""
+
+_KILL_GRACE = 2.0
+"""Seconds that are waited for a killed process: one that waits for a file server ends when that answers."""
 
 _BOOT = (
     "import sys; sys.path[:] = {path!r}; from vidload.loader.worker import main; main({channel}, {worker}, {parent})"
@@ -60,13 +64,17 @@ class ProcessPool:
         channel, there = Channel.pair()
         boot = _BOOT.format(path=sys.path, channel=there.fileno(), worker=worker, parent=os.getpid())
         with there:
-            self._processes[worker] = subprocess.Popen(
-                [sys.executable, "-c", boot],
-                stdin=subprocess.DEVNULL,  # the loader's may be the script
-                pass_fds=[there.fileno()],
-                env=environment,
-                start_new_session=True,  # Ctrl-C in a terminal goes to the loader alone
-            )
+            try:
+                self._processes[worker] = subprocess.Popen(
+                    [sys.executable, "-c", boot],
+                    stdin=subprocess.DEVNULL,  # the loader's may be the script
+                    pass_fds=[there.fileno()],
+                    env=environment,
+                    start_new_session=True,  # Ctrl-C in a terminal goes to the loader alone
+                )
+            except OSError as error:
+                channel.close()
+                raise WorkerError(f"worker process {worker} can't be started: {error}") from error
         self._channels[worker] = channel
         self._selector.register(channel, selectors.EVENT_READ, worker)
         self._send(worker, pack(Start(self._runner)))
@@ -79,8 +87,7 @@ class ProcessPool:
         channel.close()
         self._ready.discard(worker)
         self._dead.discard(worker)
-        self._processes[worker].kill()
-        self._processes[worker].wait()
+        _kill(self._processes[worker])
         self._spawn(worker)
         for slot in self._slots.values():
             self._send(worker, pack(Attach(slot.number, slot.size)), [slot.file])
@@ -141,12 +148,13 @@ class ProcessPool:
 
     def _how_it_ended(self, worker: int) -> str:
         process = self._processes[worker]
-        try:
-            code = process.wait(_END_GRACE)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            code = process.wait()
-        if code < 0:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_END_GRACE)
+        _kill(process)
+        code: int | None = process.returncode
+        if code is None:
+            how = "closed its channel and can't be ended"
+        elif code < 0:
             name = signal.Signals(-code).name if -code in signal.valid_signals() else f"signal {-code}"
             hint = " (the kernel does that when memory runs out)" if name == "SIGKILL" else ""
             how = f"was ended by {name}{hint}"
@@ -174,10 +182,16 @@ class ProcessPool:
             except subprocess.TimeoutExpired:
                 process.kill()
         for process in self._processes.values():
-            process.wait()
+            _kill(process)
         self._slots.clear()
         self._selector.close()
         self._waker = None
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_KILL_GRACE)
 
 
 class _Waker:

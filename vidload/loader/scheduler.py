@@ -26,6 +26,9 @@ _MAX_DEATHS = 2
 _MAX_STARTS = 3
 """Workers that may die in one place in a row before they have loaded the data set."""
 
+_START_TIMEOUT = 300.0
+"""Seconds that a worker may take to start, at least: it imports the user's modules and loads the data set."""
+
 
 @dataclass(eq=False)
 class _OpenBatch:
@@ -105,7 +108,7 @@ class Scheduler:
         self._open: set[_OpenBatch] = set()
         self._todo: deque[_Job] = deque()
         self._running: list[list[_Job]] = [[] for _ in range(pool.size)]  # by worker, in the order handed out
-        self._since: list[float | None] = [None] * pool.size  # when each began its first task; None until it is ready
+        self._since: list[float | None] = [None] * pool.size  # when each began what it is at; None where it waits
         self._ready = [False] * pool.size
         self._failed_starts = [0] * pool.size
         self._next_task = 0
@@ -116,6 +119,7 @@ class Scheduler:
     def start(self) -> None:
         """Start the workers."""
         self._pool.start()
+        self._since = [self._clock()] * self._pool.size
 
     def wake(self) -> None:
         """End the wait of a `turn`, from any thread; see `Pool.wake`."""
@@ -245,18 +249,23 @@ class Scheduler:
 
     def _patience(self) -> float | None:
         """Seconds until the first worker has taken too long."""
-        begun = [since for since in self._since if since is not None]
-        if self._timeout is None or not begun:
+        ends = [end for worker in range(self._pool.size) if (end := self._end(worker)) is not None]
+        return max(0.0, min(ends) - self._clock()) if ends else None
+
+    def _end(self, worker: int) -> float | None:
+        """When a worker will have taken too long for what it is at."""
+        since = self._since[worker]
+        if self._timeout is None or since is None:
             return None
-        return max(0.0, min(begun) + self._timeout - self._clock())
+        return since + (self._timeout if self._ready[worker] else max(self._timeout, _START_TIMEOUT))
 
     def _end_hanging(self) -> None:
-        if self._timeout is None:
-            return
         now = self._clock()
-        for worker, since in enumerate(self._since):
-            if since is not None and now - since >= self._timeout:
-                self._replace(worker, f"worker {worker} took longer than clip_timeout={self._timeout} s")
+        for worker in range(self._pool.size):
+            end = self._end(worker)
+            if end is not None and now >= end:
+                what = f"clip_timeout={self._timeout} s" if self._ready[worker] else "a start may take"
+                self._replace(worker, f"worker {worker} took longer than {what}")
 
     # What comes of it
 
@@ -366,8 +375,8 @@ class Scheduler:
                 )
         elif jobs:
             jobs[0].deaths += 1
-        self._ready[worker], self._since[worker] = False, None
         self._pool.restart(worker)
+        self._ready[worker], self._since[worker] = False, self._clock()
         for job in reversed(jobs):
             job.batch.in_flight -= 1
             if job.batch.cancelled:
