@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -12,9 +13,10 @@ import numpy.typing as npt
 from av.error import FFmpegError
 
 from vidload.decode.protocol import Slice, make_packet, undecoded
+from vidload.index.bitstream import packet_role
 from vidload.index.header import open_header
 
-__all__ = ["SliceFile", "mux_slice"]
+__all__ = ["SliceFile", "mux_slice", "split_runs"]
 
 # mp4 for what it can hold, AVI for VP8 and a few others (it counts frames, as decord wants it), then the rest.
 _FORMATS = ("mp4", "avi", "matroska", "nut")
@@ -74,6 +76,29 @@ def mux_slice(piece: Slice) -> SliceFile:
         frames = np.array([position[packet] for packet in piece.plan.wanted.tolist()], np.int64)
         return SliceFile(target.getvalue(), name, frames)
     raise undecoded(piece, "any", piece.plan.wanted.tolist(), f"no container holds codec {piece.video.codec}")
+
+
+def split_runs(piece: Slice) -> Iterator[tuple[Slice, npt.NDArray[np.int64]]]:
+    """The parts of a slice that go into one file each, and for each the rows of the whole slice's output it fills."""
+    ends = [number for number in range(1, len(piece.data)) if not _continues(piece, number)] + [len(piece.data)]
+    first = 0
+    for end in ends:
+        yield piece.of_runs(first, end)
+        first = end
+
+
+def _continues(piece: Slice, number: int) -> bool:
+    """Whether a run may follow the one before in the same file: its keyframe makes the decoder forget all before.
+
+    HEVC's decoder does so too, but then gives several frames at once, which decord takes for a failure.
+    """
+    codec = piece.video.codec
+    if codec == "h264":
+        with open_header(piece.video.header) as header:
+            extradata = header.streams.video[0].codec_context.extradata
+        role = packet_role(codec, extradata)
+        return role is not None and role(piece.data[number][0]).resets
+    return codec in ("av1", "vp8", "vp9", "mjpeg")
 
 
 def _ranks(piece: Slice) -> npt.NDArray[np.int64]:

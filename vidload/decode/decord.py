@@ -12,11 +12,9 @@ import av
 import numpy as np
 import numpy.typing as npt
 
-from vidload.decode.container import mux_slice
+from vidload.decode.container import mux_slice, split_runs
 from vidload.decode.orient import as_coded, as_shown
 from vidload.decode.protocol import Frames, Slice, undecoded
-from vidload.index.bitstream import packet_role
-from vidload.index.header import open_header
 from vidload.transforms.geometry import Placement
 
 __all__ = ["DecordDecoder", "gives_width"]
@@ -51,12 +49,8 @@ class DecordDecoder:
 
     def decode(self, piece: Slice, placement: Placement, out: Frames) -> None:
         """See `vidload.decode.protocol.Decoder.decode`."""
-        ends = [number for number in range(1, len(piece.data)) if not _continues(piece, number)] + [len(piece.data)]
-        first = 0
-        for end in ends:
-            part, rows = piece.of_runs(first, end)
+        for part, rows in split_runs(piece):
             self._decode_file(part, placement, out, rows)
-            first = end
 
     def _decode_file(self, piece: Slice, placement: Placement, out: Frames, rows: npt.NDArray[np.int64]) -> None:
         import decord
@@ -91,20 +85,6 @@ class DecordDecoder:
 
     def close(self) -> None:
         """Nothing is kept open."""
-
-
-def _continues(piece: Slice, number: int) -> bool:
-    """Whether a run may follow the one before in the same file: its keyframe makes the decoder forget all before.
-
-    HEVC's decoder does so too, but then gives several frames at once, which decord takes for a failure.
-    """
-    codec = piece.video.codec
-    if codec == "h264":
-        with open_header(piece.video.header) as header:
-            extradata = header.streams.video[0].codec_context.extradata
-        role = packet_role(codec, extradata)
-        return role is not None and role(piece.data[number][0]).resets
-    return codec in ("av1", "vp8", "vp9", "mjpeg")
 
 
 def _crop_and_scale(frame: Frames, placement: Placement) -> Frames:
