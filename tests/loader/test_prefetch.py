@@ -12,8 +12,10 @@ import pytest
 
 from tests.loader.processes import loader_threads
 from vidload.errors import LoaderClosedError, WorkerError
+from vidload.loader.device import Host
 from vidload.loader.pipeline import END, Finished, Key, Position
 from vidload.loader.prefetch import PrefetchPipeline
+from vidload.loader.transfer import Transfer
 
 
 class FakeScheduler:
@@ -69,9 +71,16 @@ class News(queue.SimpleQueue):  # type: ignore[type-arg]
         super().get(block, timeout)
 
 
-def make(steps: int = 3, *, in_order: bool = True, epochs: int | None = None) -> tuple[PrefetchPipeline, FakeScheduler]:
+def pipeline_of(scheduler: FakeScheduler, *, ahead: int = 100, in_order: bool = True) -> PrefetchPipeline:
+    transfer = Transfer(Host())
+    return PrefetchPipeline(scheduler, transfer, ahead=ahead, in_order=in_order, trace=None)  # type: ignore[arg-type]
+
+
+def make(
+    steps: int = 3, *, ahead: int = 100, in_order: bool = True, epochs: int | None = None
+) -> tuple[PrefetchPipeline, FakeScheduler]:
     scheduler = FakeScheduler(epochs, steps)
-    pipeline = PrefetchPipeline(scheduler, in_order=in_order, trace=None)  # type: ignore[arg-type]
+    pipeline = pipeline_of(scheduler, ahead=ahead, in_order=in_order)
     pipeline._news = News()
     pipeline.start()
     return pipeline, scheduler
@@ -189,7 +198,7 @@ def test_closing_from_many_threads_at_once() -> None:
 
 def test_closing_before_the_start() -> None:
     scheduler = FakeScheduler()
-    pipeline = PrefetchPipeline(scheduler, in_order=True, trace=None)  # type: ignore[arg-type]
+    pipeline = pipeline_of(scheduler)
     pipeline.close()
     pipeline.start()  # what Ctrl-C between the two may leave
     pipeline._thread.join(10)

@@ -68,6 +68,7 @@ def from_config(
     transform: Callable[[Clip], Any] | None = None,
     collate_fn: Callable[[list[Any]], Any] | None = None,
     worker_init_fn: Callable[[int], Any] | None = None,
+    device_transform: Callable[[Any], Any] | None = None,
     trace: Callable[[Span], None] | None = None,
     **overrides: Any,
 ) -> VideoLoader:
@@ -78,6 +79,7 @@ def from_config(
         transform: As in `vidload.ClipDataset`; a file can't hold a function.
         collate_fn: As in `vidload.VideoLoader`.
         worker_init_fn: As in `vidload.VideoLoader`.
+        device_transform: As in `vidload.VideoLoader`.
         trace: As in `vidload.VideoLoader`.
         **overrides: Values that go before the file's, as a YAML file would give them: by the argument's name
             (``num_workers=4``) or by the full key (``**{"loader.num_workers": 4, "dataset.clips.stride": 2}``). An
@@ -89,7 +91,13 @@ def from_config(
     """
     config = load_config(path, overrides)
     return build_loader(
-        config, path, transform=transform, collate_fn=collate_fn, worker_init_fn=worker_init_fn, trace=trace
+        config,
+        path,
+        transform=transform,
+        collate_fn=collate_fn,
+        worker_init_fn=worker_init_fn,
+        device_transform=device_transform,
+        trace=trace,
     )
 
 
@@ -100,6 +108,7 @@ def build_loader(
     transform: Callable[[Clip], Any] | None = None,
     collate_fn: Callable[[list[Any]], Any] | None = None,
     worker_init_fn: Callable[[int], Any] | None = None,
+    device_transform: Callable[[Any], Any] | None = None,
     trace: Callable[[Span], None] | None = None,
 ) -> VideoLoader:
     """Make the loader that a configuration describes.
@@ -110,6 +119,7 @@ def build_loader(
         transform: As in `from_config`.
         collate_fn: As in `from_config`.
         worker_init_fn: As in `from_config`.
+        device_transform: As in `from_config`.
         trace: As in `from_config`.
 
     Raises:
@@ -124,7 +134,12 @@ def build_loader(
         dataset = ClipDataset(**arguments, transform=transform)
     with _naming(f"{os.fspath(path)}: loader"):
         return VideoLoader(
-            dataset, **config.loader.given(), collate_fn=collate_fn, worker_init_fn=worker_init_fn, trace=trace
+            dataset,
+            **config.loader.given(),
+            collate_fn=collate_fn,
+            worker_init_fn=worker_init_fn,
+            device_transform=device_transform,
+            trace=trace,
         )
 
 

@@ -197,7 +197,8 @@ class LoaderConfig(Settings):
         "This process's rank; by default torch.distributed's or torchrun's."
     )
     world_size: Count | None = _key("How many ranks there are; likewise.")
-    device: str = _key("Where batches are put.")
+    device: str = _key("Where batches are given: cpu, cuda, cuda:1, …")
+    device_prefetch: Count = _key("Batches copied to the device ahead of the one in use.")
 
 
 class RunConfig(Settings):

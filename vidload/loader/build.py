@@ -13,6 +13,7 @@ from vidload.clips.order import Order
 from vidload.dataset import ClipDataset
 from vidload.errors import ArgumentError, SendError
 from vidload.loader.assembly import Assembly, ClipAssembly, SampleAssembly
+from vidload.loader.device import Device, Host
 from vidload.loader.faults import Faults, OnError
 from vidload.loader.inline import InlinePipeline
 from vidload.loader.pipeline import Pipeline
@@ -23,6 +24,7 @@ from vidload.loader.runner import Runner
 from vidload.loader.scheduler import Scheduler
 from vidload.loader.span import Span
 from vidload.loader.threads import ThreadPool
+from vidload.loader.transfer import Transfer
 
 __all__ = ["Parts", "make_pipeline"]
 
@@ -46,6 +48,9 @@ class Parts:
     error_log: str | os.PathLike[str] | None
     clip_timeout: float | None
     rank: int
+    device: Device
+    device_prefetch: int
+    device_transform: Callable[[Any], Any] | None
     trace: Callable[[Span], None] | None
 
 
@@ -84,8 +89,12 @@ def make_pipeline(parts: Parts) -> Pipeline:
         seed=parts.seed,
         seeds_global=in_processes,
     )
+    transfer = Transfer(parts.device, parts.device_transform)
+    pin = parts.device.pin if isinstance(assembly, ClipAssembly) and not isinstance(parts.device, Host) else None
     if parts.num_workers == 0:
-        return InlinePipeline(parts.order, runner, assembly, faults, in_order=parts.in_order, trace=parts.trace)
+        return InlinePipeline(
+            parts.order, runner, assembly, faults, transfer, pin=pin, in_order=parts.in_order, trace=parts.trace
+        )
     size = parts.num_workers
     pool: Pool = ProcessPool(_pickled(runner), size) if in_processes else ThreadPool(runner, size)
     scheduler = Scheduler(
@@ -96,9 +105,13 @@ def make_pipeline(parts: Parts) -> Pipeline:
         faults,
         depth=parts.depth,
         timeout=parts.clip_timeout,
+        pin=pin,
         trace=parts.trace,
     )
-    return PrefetchPipeline(scheduler, in_order=parts.in_order, trace=parts.trace)
+    # Where nothing is copied or changed, all that is loaded may be ready.
+    at_once = isinstance(parts.device, Host) and parts.device_transform is None
+    ahead = parts.depth if at_once else parts.device_prefetch
+    return PrefetchPipeline(scheduler, transfer, ahead=ahead, in_order=parts.in_order, trace=parts.trace)
 
 
 def _describe(dataset: Any, sample: Any) -> dict[str, Any]:

@@ -9,11 +9,13 @@ from vidload.clips.order import Order, as_list
 from vidload.errors import ErrorRateExceeded, VidloadError
 from vidload.loader.assembly import Assembly
 from vidload.loader.faults import Faults
+from vidload.loader.memory import Mapping
 from vidload.loader.messages import Done, Failed, Task
 from vidload.loader.pipeline import Finished, Key, Pipeline, Position
 from vidload.loader.ring import Ring, Slot
 from vidload.loader.runner import Runner
 from vidload.loader.span import Span
+from vidload.loader.transfer import Transfer
 
 __all__ = ["InlinePipeline"]
 
@@ -26,6 +28,8 @@ class InlinePipeline(Pipeline):
         runner: What loads them.
         assembly: How batches are made.
         faults: What becomes of samples that can't be loaded.
+        transfer: Copies batches to the device.
+        pin: Called with the memory of every new slot that batches will be copied from; None where none is.
         in_order: Whether a state may hold batches that were taken out of order.
         trace: Called with every span.
     """
@@ -36,7 +40,9 @@ class InlinePipeline(Pipeline):
         runner: Runner,
         assembly: Assembly,
         faults: Faults,
+        transfer: Transfer,
         *,
+        pin: Callable[[Mapping], None] | None = None,
         in_order: bool,
         trace: Callable[[Span], None] | None,
     ) -> None:
@@ -45,6 +51,8 @@ class InlinePipeline(Pipeline):
         self._runner = runner
         self._assembly = assembly
         self._faults = faults
+        self._transfer = transfer
+        self._pin = pin
         self._failure: ErrorRateExceeded | None = None
         # Slots for the batch in the making, the one in use, and the one before it that is let go a moment later.
         self._ring: Ring | None = Ring(3) if assembly.row_bytes else None
@@ -61,7 +69,7 @@ class InlinePipeline(Pipeline):
         if not self._in_order:
             step = next(number for number in range(step + 1) if number not in position.done)
         try:
-            return (epoch, step), self._load(epoch, step)
+            return (epoch, step), self._transfer.receive(self._transfer.send(self._load(epoch, step)))
         except ErrorRateExceeded as error:
             self._failure = error
             raise
@@ -73,7 +81,10 @@ class InlinePipeline(Pipeline):
         samples = as_list(self._order.samples(epoch, step))
         if ring is not None:
             ring.retire()
-            slot, _ = ring.take(len(samples) * self._assembly.row_bytes)
+            self._transfer.collect()
+            slot, new = ring.take(len(samples) * self._assembly.row_bytes)
+            if new and self._pin is not None:
+                self._pin(slot.mapping)
             number = slot.number
         results = []
         for row in range(len(samples)):
@@ -118,4 +129,5 @@ class InlinePipeline(Pipeline):
     def close(self) -> None:
         """Let go of the slots."""
         self._closed = True
+        self._transfer.close()
         self._ring = None

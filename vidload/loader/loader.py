@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Literal, get_args
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch.utils.data import IterableDataset
 
@@ -18,6 +20,7 @@ from vidload.clips.schedule import Schedule
 from vidload.dataset import ClipDataset
 from vidload.errors import ArgumentError, EpochsExhaustedError, LoaderClosedError, VidloadError
 from vidload.loader.build import Parts, make_pipeline
+from vidload.loader.device import make_device
 from vidload.loader.faults import OnError
 from vidload.loader.pipeline import Finished, Pipeline, Position
 from vidload.loader.ranks import find_ranks
@@ -73,7 +76,12 @@ class VideoLoader:
         clip_timeout: Seconds that a worker may take for one sample; one that takes longer is replaced. None: no limit.
         rank: Which of the ranks this is; by default torch.distributed's, else torchrun's, else 0.
         world_size: How many ranks there are; likewise, else 1.
-        device: ``"cpu"``.
+        device: Where batches are given: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, or another accelerator of torch's. They
+            are copied ahead of time, on a stream of their own; the consumer's current stream waits for them, the host
+            doesn't. All tensors of a batch go there.
+        device_prefetch: Batches that are copied ahead of the one in use, of the `prefetch_batches` that are loaded.
+        device_transform: Called with each batch on the device, in the loader's thread and stream, so ahead of time too;
+            what it returns is the batch. With ``num_workers=0`` it is called in yours.
         trace: Called with every `Span` of time spent on reading, decoding and waiting, from the scheduler's or the
             consumer's thread.
 
@@ -109,7 +117,9 @@ class VideoLoader:
         clip_timeout: float | None = 300.0,
         rank: int | None = None,
         world_size: int | None = None,
-        device: str = "cpu",
+        device: str | torch.device = "cpu",
+        device_prefetch: int = 2,
+        device_transform: Callable[[Any], Any] | None = None,
         trace: Callable[[Span], None] | None = None,
     ) -> None:
         batch_size = _count("batch_size", batch_size, 1)
@@ -124,9 +134,13 @@ class VideoLoader:
             )
         if clip_timeout is not None and not clip_timeout > 0:
             raise ArgumentError(f"clip_timeout={clip_timeout!r}: give seconds above 0, or None for no limit")
-        if str(device) != "cpu":
-            raise ArgumentError(f"device={device!r}: this version gives batches on 'cpu'; move them with .to(device)")
-        functions = {"collate_fn": collate_fn, "worker_init_fn": worker_init_fn, "trace": trace}
+        device_prefetch = _count("device_prefetch", device_prefetch, 1)
+        functions = {
+            "collate_fn": collate_fn,
+            "worker_init_fn": worker_init_fn,
+            "device_transform": device_transform,
+            "trace": trace,
+        }
         for name, function in functions.items():
             if function is not None and not callable(function):
                 raise ArgumentError(f"{name}={function!r}: give a function, or None")
@@ -173,11 +187,14 @@ class VideoLoader:
             error_log=error_log,
             clip_timeout=clip_timeout,
             rank=self.rank,
+            device=make_device(device),
+            device_prefetch=device_prefetch,
+            device_transform=device_transform,
             trace=trace,
         )
         self._current: weakref.ref[_EpochIterator] | None = None
         self._resumed = False
-        self._last: Finished | None = None
+        self._repeated: npt.NDArray[np.bool_] | None = None
         self._start()
 
     def _start(self) -> None:
@@ -198,8 +215,7 @@ class VideoLoader:
     @property
     def repeated(self) -> torch.Tensor | None:
         """bool[B], which samples of the batch given last are repetitions; None where none is (see `drop_last`)."""
-        last = self._last
-        return None if last is None or last.repeated is None else torch.from_numpy(last.repeated)
+        return None if self._repeated is None else torch.from_numpy(self._repeated)
 
     def _position(self) -> Position:
         """Where the consumer is; at the start of the next epoch, where it isn't in a loop any more."""
@@ -315,7 +331,7 @@ class _EpochIterator(Iterator[Any]):
             self._leave()
             raise StopIteration
         loader._resumed = False
-        loader._last = found
+        loader._repeated = found.repeated
         return found.batch
 
     def _leave(self) -> None:

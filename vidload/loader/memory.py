@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,9 @@ class Mapping:
         file: The file; it may be closed afterwards.
         size: Bytes, more than 0.
 
+    Attributes:
+        before_unmapping: Called, where it isn't None, before the memory goes; whoever registers it elsewhere sets it.
+
     Raises:
         OSError: If it can't be mapped.
     """
@@ -78,6 +82,7 @@ class Mapping:
     def __init__(self, file: MemoryFile, size: int) -> None:
         self.size = size
         self.address = 0
+        self.before_unmapping: Callable[[], None] | None = None
         address = self._libc.mmap(None, size, _PROT_READ_WRITE, _MAP_SHARED, file.fileno(), 0)
         if address == _MAP_FAILED:
             code = ctypes.get_errno()
@@ -90,6 +95,8 @@ class Mapping:
 
     def __del__(self) -> None:
         if self.address:
+            if self.before_unmapping is not None:
+                self.before_unmapping()
             self._libc.munmap(self.address, self.size)
 
 

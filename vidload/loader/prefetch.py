@@ -11,10 +11,11 @@ from collections.abc import Callable
 from vidload.loader.pipeline import Finished, Key, Pipeline, Position
 from vidload.loader.scheduler import Scheduler
 from vidload.loader.span import Span
+from vidload.loader.transfer import Sent, Transfer
 
 __all__ = ["PrefetchPipeline"]
 
-_ReadyKey = tuple[int, int, int]
+_Key = tuple[int, int, int]
 """(generation, epoch, step)."""
 
 _LONGEST_WAIT = 0.5
@@ -30,14 +31,27 @@ class PrefetchPipeline(Pipeline):
 
     Args:
         scheduler: Loads; started and closed here.
+        transfer: Copies batches to the device; closed here.
+        ahead: How many batches are copied ahead of the one in use.
         in_order: Whether batches are taken in the order's order, or as they are finished.
         trace: Called with the span of every wait.
     """
 
-    def __init__(self, scheduler: Scheduler, *, in_order: bool, trace: Callable[[Span], None] | None) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        transfer: Transfer,
+        *,
+        ahead: int,
+        in_order: bool,
+        trace: Callable[[Span], None] | None,
+    ) -> None:
         super().__init__(in_order, trace)
         self._scheduler = scheduler
-        self._ready: dict[_ReadyKey, Finished] = {}
+        self._transfer = transfer
+        self._ahead = ahead
+        self._loaded: dict[_Key, Finished] = {}  # the scheduler thread's own
+        self._ready: dict[_Key, Sent] = {}
         self._ends: dict[Key, int] = {}  # by generation and epoch: how many batches the epoch has
         self._left = (0, 0)  # of this generation, epochs below are of no interest any more, wherever the consumer is
         self._news: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -56,8 +70,8 @@ class PrefetchPipeline(Pipeline):
         while True:
             self.check_open()
             step = taken if self._in_order else self._first_ready(generation, epoch)
-            finished = self._ready.get((generation, epoch, step))
-            if finished is not None:
+            sent = self._ready.get((generation, epoch, step))
+            if sent is not None:
                 break
             if self._ends.get((generation, epoch), taken + 1) <= taken:
                 return None
@@ -67,7 +81,7 @@ class PrefetchPipeline(Pipeline):
                 self._news.get(timeout=_LONGEST_WAIT)
         while not self._news.empty():  # older news would only wake the next wait in vain
             self._news.get()
-        return (epoch, step), finished
+        return (epoch, step), self._transfer.receive(sent)
 
     def _first_ready(self, generation: int, epoch: int) -> int:
         return next((key[2] for key in list(self._ready) if key[:2] == (generation, epoch)), -1)
@@ -100,17 +114,21 @@ class PrefetchPipeline(Pipeline):
 
     def _run(self) -> None:
         try:
+            self._transfer.enter()
             self._scheduler.start()
             while not self._closed:
                 position = self._wanted()
                 generation = position.generation
-                for key in list(self._ready):
-                    if key[0] != generation or key[1] < position.epoch:
-                        self._ready.pop(key, None)
+                for batches in (self._ready, self._loaded):
+                    for key in list(batches):
+                        if key[0] != generation or key[1] < position.epoch:
+                            batches.pop(key, None)
+                self._transfer.collect()
                 if self._scheduler.is_over(position.epoch):
                     break
                 for (epoch, step), finished in self._scheduler.turn(position):
-                    self._ready[generation, epoch, step] = finished
+                    self._loaded[generation, epoch, step] = finished
+                self._send()
                 self._ends = {(generation, epoch): steps for epoch, steps in self._scheduler.ends.items()}
                 self._news.put(None)
         except BaseException as error:
@@ -118,8 +136,22 @@ class PrefetchPipeline(Pipeline):
         finally:
             self._news.put(None)
             self._scheduler.close()
+            self._transfer.close()
             if self._closed:
                 self._ready.clear()
+
+    def _send(self) -> None:
+        """Begin to copy what the consumer takes next."""
+        for key in sorted(self._loaded) if self._in_order else list(self._loaded):
+            if len(self._ready) < self._ahead or self._is_awaited(key):
+                self._ready[key] = self._transfer.send(self._loaded.pop(key))
+
+    def _is_awaited(self, key: _Key) -> bool:
+        """Whether the consumer may be waiting for just this batch."""
+        generation, epoch, taken, _ = self._wanted()
+        if self._in_order:
+            return key == (generation, epoch, taken)
+        return key[:2] == (generation, epoch) and self._first_ready(generation, epoch) < 0
 
     def _wanted(self) -> Position:
         """The consumer's position, or the start of the epoch after one that it left."""

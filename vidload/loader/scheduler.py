@@ -12,6 +12,7 @@ from vidload.clips.order import Order, as_list
 from vidload.errors import ArgumentError, VidloadError, WorkerError
 from vidload.loader.assembly import Assembly
 from vidload.loader.faults import Faults
+from vidload.loader.memory import Mapping
 from vidload.loader.messages import CollateTask, Done, Failed, Ready, Task
 from vidload.loader.pipeline import Finished, Key, Position
 from vidload.loader.pool import Event, Pool
@@ -74,6 +75,7 @@ class Scheduler:
         faults: What becomes of samples that can't be loaded.
         depth: Batches that are loaded ahead of the one the consumer has.
         timeout: Seconds that a worker may take for a task; None for no limit.
+        pin: Called with the memory of every new slot that batches will be copied from; None where none is.
         trace: Called with every span that workers report.
         clock: Seconds, for the timeout.
     """
@@ -88,6 +90,7 @@ class Scheduler:
         *,
         depth: int,
         timeout: float | None = None,
+        pin: Callable[[Mapping], None] | None = None,
         trace: Callable[[Span], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -98,6 +101,7 @@ class Scheduler:
         self._faults = faults
         self._depth = depth
         self._timeout = timeout
+        self._pin = pin
         self._trace = trace
         self._clock = clock
         self._ring = Ring(depth + 2) if assembly.row_bytes else None
@@ -224,6 +228,8 @@ class Scheduler:
             self._pool.detach(number)
         slot, new = self._ring.take(rows * self._assembly.row_bytes)
         if new:
+            if self._pin is not None:
+                self._pin(slot.mapping)
             self._pool.attach(slot)
         return slot
 
