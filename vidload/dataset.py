@@ -64,6 +64,7 @@ class ClipFacts:
     frames: npt.NDArray[np.int64]
     extra: dict[str, Any]
     times: DecodeTimes
+    fallback: bool = False  # decoded by a CPU backend in place of the device
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +205,43 @@ class ClipDataset:
             backends = self._local.backends = Backends(self.decoder, max_pixels=self.max_pixels)
         video = plan.video
         times = backends.decode(video, plan.frames, plan.placement, out, drop_disposable=self.drop_disposable)
+        return self._facts(plan, times)
+
+    def read(self, plan: ClipPlan, device_type: str, *, on_cpu: bool = False) -> tuple[ClipFacts, EncodedClip | Frames]:
+        """Read a planned clip for a backend that decodes on the device; or decode it, where that backend can't.
+
+        Args:
+            plan: The clip.
+            device_type: ``"cuda"``, for one.
+            on_cpu: Decode it here in any case.
+
+        Returns:
+            What is known of it, and its slice, or its frames: uint8[T, H, W, 3].
+
+        Raises:
+            StaleIndexError: If the file isn't the one that was indexed.
+            DecodeError: If it can't be decoded here, or not on the device and `fallback` is off.
+        """
+        video = plan.video
+        reason = None if on_cpu else device_reason(self.decoder, device_type, video)
+        if reason is not None and not self.fallback:
+            raise DecodeError(
+                f"{video.path}: decoder {self.decoder} can't decode it on {device_type}: {reason}; with fallback=True "
+                "a CPU backend does"
+            )
+        if on_cpu or reason is not None:
+            check_pixels(video, self.max_pixels)
+            out = np.empty(plan.shape, np.uint8)
+            return replace(self.decode(plan, out), fallback=True), out
+        check_pixels(video, self.max_pixels)
+        started = time.monotonic()
+        piece = read_slice(video, plan.frames, drop_disposable=self.drop_disposable)
+        clip = encode_slice(piece, plan.placement)
+        read = time.monotonic()
+        return self._facts(plan, DecodeTimes(started, read, read)), clip
+
+    def _facts(self, plan: ClipPlan, times: DecodeTimes) -> ClipFacts:
+        video = plan.video
         return ClipFacts(video.label, video.pts(plan.frames), video.id, plan.frames, dict(video.extra), times)
 
     def __getitem__(self, sample: int) -> Any:

@@ -6,16 +6,17 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch.utils.data import default_collate
 
 from vidload.dataset import ClipDataset
-from vidload.errors import ArgumentError, SampleError
+from vidload.errors import ArgumentError, SampleError, VidloadError
 from vidload.loader.batch import make_batch
 from vidload.loader.messages import ClipTask, CollateTask, SampleTask, Task
 from vidload.loader.parcel import ROW_BYTES, Parcel, open_copied, open_mapped
 from vidload.loader.ring import Ring, Slot
 
-__all__ = ["Assembly", "ClipAssembly", "SampleAssembly"]
+__all__ = ["Assembly", "ClipAssembly", "RowErrors", "SampleAssembly", "locate"]
 
 Bool = npt.NDArray[np.bool_]
 
@@ -60,8 +61,27 @@ class Assembly(Protocol):
 
         Raises:
             SampleError: If what came from a process can't be loaded in this one.
+            RowErrors: If samples turn out wrong here; `finish` is called again when they were replaced in `results`.
         """
         ...
+
+    def close(self) -> None:
+        """Let go of what is kept open."""
+        ...
+
+
+class RowErrors(Exception):  # noqa: N818: several errors
+    """Samples of a batch that turned out wrong when it was made.
+
+    Args:
+        errors: By row.
+        again: Rows whose samples are to be loaded once more before it is an error.
+    """
+
+    def __init__(self, errors: dict[int, VidloadError], again: frozenset[int]) -> None:
+        super().__init__(errors)
+        self.errors = errors
+        self.again = again
 
 
 class ClipAssembly:
@@ -85,13 +105,7 @@ class ClipAssembly:
 
     def task(self, number: int, epoch: int, step: int, sample: Any, slot: int, row: int) -> Task:
         """Decode a clip into its row of the slot."""
-        try:
-            video, clip = self._dataset.locate(sample)
-        except (IndexError, TypeError) as error:
-            raise ArgumentError(
-                f"the sampler gives {sample!r} in epoch {epoch}, but the data set has the samples 0 to "
-                f"{len(self._dataset) - 1}"
-            ) from error
+        video, clip = locate(self._dataset, sample, epoch)
         return ClipTask(number, epoch, step, sample, slot, row, video, clip, self._seed)
 
     def collate(self, number: int, epoch: int, step: int, slot: int, results: list[Any]) -> Task | None:
@@ -111,7 +125,11 @@ class ClipAssembly:
         """A `Batch` whose video is the slot."""
         assert ring is not None
         assert slot is not None
-        return make_batch(ring.lend(slot, (len(samples), *self._shape)), results, samples, repeated, epoch, step)
+        video = torch.from_numpy(ring.lend(slot, (len(samples), *self._shape)))
+        return make_batch(video, results, samples, repeated, epoch, step)
+
+    def close(self) -> None:
+        """Nothing is kept open."""
 
 
 class SampleAssembly:
@@ -164,6 +182,23 @@ class SampleAssembly:
                 f"the batch of step {step} of epoch {epoch} can't be made of what came from workers: "
                 f"{type(error).__name__}: {error}"
             ) from error
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+
+def locate(dataset: ClipDataset, sample: Any, epoch: int) -> tuple[int, int]:
+    """(row of the video, number of the clip in it) of a sample.
+
+    Raises:
+        ArgumentError: If there is no such sample.
+    """
+    try:
+        return dataset.locate(sample)
+    except (IndexError, TypeError) as error:
+        raise ArgumentError(
+            f"the sampler gives {sample!r} in epoch {epoch}, but the data set has the samples 0 to {len(dataset) - 1}"
+        ) from error
 
 
 def _is_small(result: Any) -> bool:

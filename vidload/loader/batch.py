@@ -50,16 +50,16 @@ class Batch:
 
 
 def make_batch(
-    video: npt.NDArray[np.uint8],
+    video: torch.Tensor,
     facts: list[ClipFacts],
     samples: list[int],
     repeated: npt.NDArray[np.bool_] | None,
     epoch: int,
     step: int,
 ) -> Batch:
-    """A batch of clips that lie in uint8[B, T, H, W, 3] memory, which it keeps."""
+    """A batch of clips that lie in uint8[B, T, H, W, 3], which it keeps."""
     return Batch(
-        video=torch.from_numpy(video).permute(0, 4, 1, 2, 3),
+        video=video.permute(0, 4, 1, 2, 3),
         label=torch.tensor([fact.label for fact in facts], dtype=torch.int64),
         pts=torch.from_numpy(np.stack([fact.pts for fact in facts])),
         video_id=torch.tensor([fact.video_id for fact in facts], dtype=torch.int64),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from vidload.clips.order import Order, as_list
 from vidload.errors import ErrorRateExceeded, VidloadError
-from vidload.loader.assembly import Assembly
+from vidload.loader.assembly import Assembly, RowErrors
 from vidload.loader.faults import Faults
 from vidload.loader.memory import Mapping
 from vidload.loader.messages import Done, Failed, Task
@@ -86,28 +86,43 @@ class InlinePipeline(Pipeline):
             if new and self._pin is not None:
                 self._pin(slot.mapping)
             number = slot.number
-        results = []
-        for row in range(len(samples)):
-            attempt = 0
-            while True:
-                result = self._run(self._assembly.task(0, epoch, step, samples[row], number, row), slot)
-                if isinstance(result, Done):
-                    results.append(result.value)
-                    break
-                found = self._faults.replacement(epoch, step, row, samples[row], attempt, result.error)
-                if found is None:
-                    raise result.error
-                (samples[row],) = found
-                attempt += 1
+        results: list[Any] = [None] * len(samples)
+        attempts = [0] * len(samples)
+
+        def replace(row: int, error: VidloadError) -> None:
+            found = self._faults.replacement(epoch, step, row, samples[row], attempts[row], error)
+            if found is None:
+                raise error
+            (samples[row],) = found
+            attempts[row] += 1
+
+        def load(rows: Iterable[int]) -> None:
+            for row in rows:
+                while True:
+                    result = self._run(self._assembly.task(0, epoch, step, samples[row], number, row), slot)
+                    if isinstance(result, Done):
+                        results[row] = result.value
+                        break
+                    replace(row, result.error)
+
+        load(range(len(samples)))
         collate = self._assembly.collate(0, epoch, step, number, results)
         if collate is not None:
             result = self._run(collate, slot)
             if isinstance(result, Failed):
                 raise result.error
             results = [result.value, ()]
-        self._faults.count(len(samples))
         repeated = self._order.repeated(epoch, step)
-        return Finished(self._assembly.finish(epoch, step, samples, repeated, results, ring, slot), repeated=repeated)
+        while True:
+            try:
+                batch = self._assembly.finish(epoch, step, samples, repeated, results, ring, slot)
+                break
+            except RowErrors as failed:
+                for row in failed.errors.keys() - failed.again:
+                    replace(row, failed.errors[row])
+                load(failed.errors)
+        self._faults.count(len(samples))
+        return Finished(batch, repeated=repeated)
 
     def _run(self, task: Task, slot: Slot | None) -> Done | Failed:
         def memory(number: int) -> Any:
@@ -130,4 +145,5 @@ class InlinePipeline(Pipeline):
         """Let go of the slots."""
         self._closed = True
         self._transfer.close()
+        self._assembly.close()
         self._ring = None

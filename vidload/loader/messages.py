@@ -17,6 +17,7 @@ __all__ = [
     "Detach",
     "Done",
     "Failed",
+    "ReadTask",
     "Ready",
     "SampleTask",
     "Start",
@@ -62,6 +63,25 @@ class ClipTask:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadTask:
+    """Read one clip's slice, for a backend that decodes on the device; or decode it, if `on_cpu` or that can't.
+
+    From a process, what is read goes into a row of a slot.
+    """
+
+    id: int
+    epoch: int
+    step: int
+    sample: int
+    slot: int
+    row: int
+    video: int
+    clip: int
+    seed: int
+    on_cpu: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SampleTask:
     """Take one sample of any other data set; from a process, its large buffers go into a row of a slot."""
 
@@ -85,7 +105,7 @@ class CollateTask:
     samples: list[Parcel] | list[Any]
 
 
-Task = ClipTask | SampleTask | CollateTask
+Task = ClipTask | ReadTask | SampleTask | CollateTask
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from vidload.clips.random import clip_uniform
 from vidload.dataset import ClipDataset
 from vidload.errors import SampleError, VidloadError, WorkerError
 from vidload.loader.info import WorkerInfo, enter_worker
-from vidload.loader.messages import ClipTask, CollateTask, Done, Failed, SampleTask, Task
+from vidload.loader.messages import ClipTask, CollateTask, Done, Failed, ReadTask, SampleTask, Task
 from vidload.loader.span import Span
 
 __all__ = ["Memory", "Runner", "as_vidload_error"]
@@ -81,6 +81,8 @@ class Runner:
         try:
             if isinstance(task, ClipTask):
                 return self._clip(task, worker, memory)
+            if isinstance(task, ReadTask):
+                return self._read(task, worker)
             if isinstance(task, SampleTask):
                 return self._sample(task, worker)
             return self._collate(task, worker)
@@ -101,6 +103,16 @@ class Runner:
                 Span("decode", worker, task.epoch, task.step, times.read, times.decoded),
             ),
         )
+
+    def _read(self, task: ReadTask, worker: int) -> Done:
+        dataset: ClipDataset = self.dataset
+        plan = dataset.plan(task.video, task.clip, clip_uniform(task.seed, task.epoch, task.sample))
+        facts, clip = dataset.read(plan, on_cpu=task.on_cpu)
+        times = facts.times
+        spans = [Span("read", worker, task.epoch, task.step, times.started, times.read)]
+        if times.decoded > times.read:
+            spans.append(Span("decode", worker, task.epoch, task.step, times.read, times.decoded))
+        return Done(task.id, (facts, clip), tuple(spans))
 
     def _sample(self, task: SampleTask, worker: int) -> Done:
         start = time.monotonic()

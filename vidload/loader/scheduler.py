@@ -10,7 +10,7 @@ from typing import Any
 
 from vidload.clips.order import Order, as_list
 from vidload.errors import ArgumentError, VidloadError, WorkerError
-from vidload.loader.assembly import Assembly
+from vidload.loader.assembly import Assembly, RowErrors
 from vidload.loader.faults import Faults
 from vidload.loader.memory import Mapping
 from vidload.loader.messages import CollateTask, Done, Failed, Ready, Task
@@ -160,6 +160,7 @@ class Scheduler:
     def close(self) -> None:
         """End the workers, and let go of all slots; lent memory lives as long as its arrays."""
         self._pool.close()
+        self._assembly.close()
         self._ring = None
         self._open.clear()
         self._todo.clear()
@@ -343,9 +344,23 @@ class Scheduler:
             self._release(batch)
             finished = Finished(error=batch.error[1])
         else:
+            try:
+                finished = self._assemble(batch)
+            except RowErrors as failed:
+                self._redo(batch, failed)
+                return
             self._faults.count(len(batch.samples))
-            finished = self._assemble(batch)
         self._finished.append(((batch.epoch, batch.step), finished))
+
+    def _redo(self, batch: _OpenBatch, failed: RowErrors) -> None:
+        """Have rows that turned out wrong at the end loaded again, or replaced."""
+        self._open.add(batch)
+        batch.unfinished = len(failed.errors)
+        for row, error in failed.errors.items():
+            if row in failed.again:
+                self._todo.appendleft(self._job(batch, row))
+            else:
+                self._take_error(batch, row, 0, error)
 
     def _assemble(self, batch: _OpenBatch) -> Finished:
         repeated = self._order.repeated(batch.epoch, batch.step)

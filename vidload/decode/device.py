@@ -1,0 +1,68 @@
+"""Backends that decode in the loader's process, on the device that batches are on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from vidload.decode.encoded import DeviceDecoder
+from vidload.index.video import Video
+
+__all__ = ["DEVICE_DECODERS", "DeviceBackend", "decodes_on_device", "device_reason"]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceBackend:
+    """One of them.
+
+    Attributes:
+        on_cpu: Whether it is used where batches are on the CPU, too; if not, workers decode there.
+        reason: Why it can't decode a film on a type of device; None if it can. Opens no device.
+        make: Makes it, for a device such as ``"cuda:0"``.
+    """
+
+    on_cpu: bool
+    reason: Callable[[str, Video], str | None]
+    make: Callable[[str], DeviceDecoder]
+
+
+def _dali_reason(device_type: str, video: Video) -> str | None:
+    from vidload.decode.dali import dali_reason
+
+    return dali_reason(device_type, video.codec, video.pix_fmt, video.width, video.height)
+
+
+def _make_dali(device: str) -> DeviceDecoder:
+    from vidload.decode.dali import DaliDecoder
+
+    return DaliDecoder(device)
+
+
+def _torchcodec_reason(device_type: str, video: Video) -> str | None:
+    from vidload.decode.torchcodec import torchcodec_device_reason
+
+    return torchcodec_device_reason(video.codec, video.pix_fmt)
+
+
+def _make_torchcodec(device: str) -> DeviceDecoder:
+    from vidload.decode.torchcodec import TorchcodecDeviceDecoder
+
+    return TorchcodecDeviceDecoder(device)
+
+
+DEVICE_DECODERS: dict[str, DeviceBackend] = {
+    "dali": DeviceBackend(True, _dali_reason, _make_dali),
+    "torchcodec": DeviceBackend(False, _torchcodec_reason, _make_torchcodec),
+}
+"""By the name that a data set has them by."""
+
+
+def decodes_on_device(decoder: str, device_type: str) -> bool:
+    """Whether a decoder, where batches are on such a device, decodes there and not in workers."""
+    backend = DEVICE_DECODERS.get(decoder)
+    return backend is not None and (backend.on_cpu or device_type != "cpu")
+
+
+def device_reason(decoder: str, device_type: str, video: Video) -> str | None:
+    """Why a decoder of `DEVICE_DECODERS` can't decode a film on such a device; None if it can."""
+    return DEVICE_DECODERS[decoder].reason(device_type, video)
