@@ -5,6 +5,7 @@ May import everything below it (errors, index, transforms, decode, clips); the l
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import threading
@@ -18,11 +19,20 @@ import numpy.typing as npt
 
 from vidload.clips.random import clip_uniform
 from vidload.clips.samplers import ClipSampler, RandomClips
-from vidload.decode.backends import MAX_PIXELS, Backends, DecoderName, DecodeTimes, check_decoder, check_pixels
+from vidload.decode.backends import (
+    MAX_PIXELS,
+    Backends,
+    DecoderName,
+    DecodeTimes,
+    check_decoder,
+    check_pixels,
+    check_planes,
+)
 from vidload.decode.protocol import Frames
 from vidload.errors import ArgumentError, VideoTooShortError
 from vidload.index.reader import VideoIndex
 from vidload.transforms.geometry import Geometry, Placement, make_geometry
+from vidload.transforms.planar import PlaneColour, Wire, clip_shape
 
 if TYPE_CHECKING:
     import torch
@@ -65,6 +75,11 @@ class ClipFacts:
     extra: dict[str, Any]
     times: DecodeTimes
 
+    @property
+    def colour(self) -> PlaneColour | None:
+        """What the numbers of a clip decoded to planes mean; None for RGB."""
+        return self.times.colour
+
 
 @dataclass(frozen=True, slots=True)
 class ClipPlan:
@@ -78,6 +93,14 @@ class ClipPlan:
     def shape(self) -> tuple[int, int, int, int]:
         """(T, H, W, 3) of the clip's frames."""
         return len(self.frames), self.placement.window[3], self.placement.window[2], 3
+
+    def wire_shape(self, wire: Wire) -> tuple[int, ...]:
+        """Shape of the clip's memory: `shape`, or (T, H * 3 // 2, W) for planes.
+
+        Raises:
+            ArgumentError: If ``wire="yuv420"`` and a side is odd.
+        """
+        return clip_shape(wire, *self.shape[:3])
 
 
 class ClipDataset:
@@ -165,6 +188,31 @@ class ClipDataset:
         size = self.geometry.output_size
         return None if size is None else (self.clips.num_frames, *size, 3)
 
+    def wire_shape(self, wire: Wire) -> tuple[int, ...] | None:
+        """Shape of every clip's memory, or None where it depends on the video.
+
+        Args:
+            wire: ``"rgb"`` for (T, H, W, 3), ``"yuv420"`` for planes: (T, H * 3 // 2, W).
+
+        Raises:
+            ArgumentError: If there is no such form, or planes are asked for and a side is odd or `decoder` can't give
+                them.
+        """
+        if wire == "yuv420":
+            check_planes(self.decoder)
+        height, width = self.geometry.output_size or (2, 2)
+        shape = clip_shape(wire, self.clips.num_frames, height, width)
+        return None if self.geometry.output_size is None else shape
+
+    def clip_bytes(self, wire: Wire = "rgb") -> int | None:
+        """Bytes of every clip's frames, or None where it depends on the video.
+
+        Raises:
+            ArgumentError: As `wire_shape`.
+        """
+        shape = self.wire_shape(wire)
+        return None if shape is None else math.prod(shape)
+
     def locate(self, sample: int) -> tuple[int, int]:
         """(row of the video, number of the clip in it) of a sample.
 
@@ -188,14 +236,17 @@ class ClipDataset:
         frames = np.asarray(self.clips.frames(video, clip, uniform), np.int64)
         return ClipPlan(video, frames, self.geometry.plan(*video.display_size, uniform))
 
-    def decode(self, plan: ClipPlan, out: Frames) -> ClipFacts:
+    def decode(self, plan: ClipPlan, out: Frames, wire: Wire = "rgb") -> ClipFacts:
         """Decode a planned clip into memory that is given.
 
         Args:
             plan: The clip.
-            out: uint8[T, H, W, 3] of the plan's shape.
+            out: uint8 of the plan's `wire_shape`; in one piece for planes.
+            wire: ``"rgb"``, or ``"yuv420"`` for planes.
 
         Raises:
+            ArgumentError: If the memory has another shape, or planes are asked for and a side is odd or `decoder`
+                can't give them.
             StaleIndexError: If the file isn't the one that was indexed.
             DecodeError: If a frame can't be decoded, or comes out damaged.
         """
@@ -203,7 +254,9 @@ class ClipDataset:
         if backends is None:
             backends = self._local.backends = Backends(self.decoder, max_pixels=self.max_pixels)
         video = plan.video
-        times = backends.decode(video, plan.frames, plan.placement, out, drop_disposable=self.drop_disposable)
+        times = backends.decode(
+            video, plan.frames, plan.placement, out, drop_disposable=self.drop_disposable, wire=wire
+        )
         return ClipFacts(video.label, video.pts(plan.frames), video.id, plan.frames, dict(video.extra), times)
 
     def __getitem__(self, sample: int) -> Any:
