@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vidload.loader.loader import VideoLoader
     from vidload.loader.span import Span
     from vidload.transforms.geometry import CenterCrop, RandomResizedCrop, Resize
+    from vidload.transforms.pixels import ColorJitter, DeviceTransform
 
 __version__ = "0.1.0"
 
@@ -30,7 +31,9 @@ __all__ = [
     "CenterCrop",
     "Clip",
     "ClipDataset",
+    "ColorJitter",
     "DenseClips",
+    "DeviceTransform",
     "Film",
     "RandomClips",
     "RandomResizedCrop",
@@ -60,6 +63,7 @@ _MODULES = {
     "vidload.loader.loader": ("VideoLoader",),
     "vidload.loader.span": ("Span",),
     "vidload.transforms.geometry": ("CenterCrop", "RandomResizedCrop", "Resize"),
+    "vidload.transforms.pixels": ("ColorJitter", "DeviceTransform"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -5,24 +5,38 @@ May import everything below it (errors, index, transforms, decode, clips); the l
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import threading
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from vidload.clips.random import clip_uniform
 from vidload.clips.samplers import ClipSampler, RandomClips
-from vidload.decode.backends import MAX_PIXELS, Backends, DecoderName, DecodeTimes, check_decoder, check_pixels
+from vidload.decode.backends import (
+    MAX_PIXELS,
+    Backends,
+    DecoderName,
+    DecodeTimes,
+    check_decoder,
+    check_pixels,
+    check_planes,
+)
+from vidload.decode.device import DEVICE_DECODERS, device_reason
+from vidload.decode.encoded import EncodedClip, encode_slice
 from vidload.decode.protocol import Frames
-from vidload.errors import ArgumentError, VideoTooShortError
+from vidload.decode.source import read_slice
+from vidload.errors import ArgumentError, DecodeError, VideoTooShortError
 from vidload.index.reader import VideoIndex
 from vidload.transforms.geometry import Geometry, Placement, make_geometry
+from vidload.transforms.planar import PlaneColour, Wire, clip_shape
 
 if TYPE_CHECKING:
     import torch
@@ -66,6 +80,11 @@ class ClipFacts:
     times: DecodeTimes
     fallback: bool = False  # decoded by a CPU backend in place of the device
 
+    @property
+    def colour(self) -> PlaneColour | None:
+        """What the numbers of a clip decoded to planes mean; None for RGB."""
+        return self.times.colour
+
 
 @dataclass(frozen=True, slots=True)
 class ClipPlan:
@@ -79,6 +98,14 @@ class ClipPlan:
     def shape(self) -> tuple[int, int, int, int]:
         """(T, H, W, 3) of the clip's frames."""
         return len(self.frames), self.placement.window[3], self.placement.window[2], 3
+
+    def wire_shape(self, wire: Wire) -> tuple[int, ...]:
+        """Shape of the clip's memory: `shape`, or (T, H * 3 // 2, W) for planes.
+
+        Raises:
+            ArgumentError: If ``wire="yuv420"`` and a side is odd.
+        """
+        return clip_shape(wire, *self.shape[:3])
 
 
 class ClipDataset:
@@ -96,7 +123,9 @@ class ClipDataset:
         size: A side or (height, width) in pixels (short side scaled to it, centre cut out); None for native size; or a
             geometry such as ``RandomResizedCrop(224)``.
         decoder: ``"auto"`` (decord, and PyAV for the kinds of films that decord is wrong on), ``"decord"`` or
-            ``"pyav"``.
+            ``"pyav"``; or ``"dali"``, with which workers only read, and `VideoLoader` decodes on its device.
+        fallback: With a decoder on the device: whether a clip that it can't decode is decoded by a CPU backend; if not,
+            that is an error.
         max_pixels: Largest picture (width times height, as coded) that is decoded; a larger one is a `DecodeError`
             before memory is taken for it.
         drop_disposable: Leave out packets that no wanted frame needs; the pixels are the same either way.
@@ -114,13 +143,15 @@ class ClipDataset:
         index: VideoIndex | str | os.PathLike[str],
         clips: ClipSampler | None = None,
         size: int | tuple[int, int] | Geometry | None = 224,
-        decoder: DecoderName = "auto",
+        decoder: DecoderName | Literal["dali"] = "auto",
         *,
+        fallback: bool = True,
         max_pixels: int = MAX_PIXELS,
         drop_disposable: bool = True,
         transform: Callable[[Clip], Any] | None = None,
     ) -> None:
-        check_decoder(decoder)
+        if decoder not in DEVICE_DECODERS:
+            check_decoder(decoder)
         if transform is not None and not callable(transform):
             raise ArgumentError(f"transform={transform!r}: give a function of a clip, or None")
         self.index = index if isinstance(index, VideoIndex) else VideoIndex(index)
@@ -128,7 +159,8 @@ class ClipDataset:
         if not all(hasattr(self.clips, name) for name in ("num_frames", "clips_in", "frames")):
             raise ArgumentError(f"clips={clips!r}: give a sampler such as vidload.RandomClips(num_frames=16, stride=4)")
         self.geometry = make_geometry(size)
-        self.decoder: DecoderName = decoder
+        self.decoder: str = decoder
+        self.fallback = fallback
         if isinstance(max_pixels, bool) or not isinstance(max_pixels, int) or max_pixels < 1:
             raise ArgumentError(f"max_pixels={max_pixels!r}: give a number of pixels, at least 1")
         self.max_pixels = max_pixels
@@ -166,6 +198,31 @@ class ClipDataset:
         size = self.geometry.output_size
         return None if size is None else (self.clips.num_frames, *size, 3)
 
+    def wire_shape(self, wire: Wire) -> tuple[int, ...] | None:
+        """Shape of every clip's memory, or None where it depends on the video.
+
+        Args:
+            wire: ``"rgb"`` for (T, H, W, 3), ``"yuv420"`` for planes: (T, H * 3 // 2, W).
+
+        Raises:
+            ArgumentError: If there is no such form, or planes are asked for and a side is odd or `decoder` can't give
+                them.
+        """
+        if wire == "yuv420":
+            check_planes(self.decoder)
+        height, width = self.geometry.output_size or (2, 2)
+        shape = clip_shape(wire, self.clips.num_frames, height, width)
+        return None if self.geometry.output_size is None else shape
+
+    def clip_bytes(self, wire: Wire = "rgb") -> int | None:
+        """Bytes of every clip's frames, or None where it depends on the video.
+
+        Raises:
+            ArgumentError: As `wire_shape`.
+        """
+        shape = self.wire_shape(wire)
+        return None if shape is None else math.prod(shape)
+
     def locate(self, sample: int) -> tuple[int, int]:
         """(row of the video, number of the clip in it) of a sample.
 
@@ -189,22 +246,29 @@ class ClipDataset:
         frames = np.asarray(self.clips.frames(video, clip, uniform), np.int64)
         return ClipPlan(video, frames, self.geometry.plan(*video.display_size, uniform))
 
-    def decode(self, plan: ClipPlan, out: Frames) -> ClipFacts:
+    def decode(self, plan: ClipPlan, out: Frames, wire: Wire = "rgb") -> ClipFacts:
         """Decode a planned clip into memory that is given.
 
         Args:
             plan: The clip.
-            out: uint8[T, H, W, 3] of the plan's shape.
+            out: uint8 of the plan's `wire_shape`; in one piece for planes.
+            wire: ``"rgb"``, or ``"yuv420"`` for planes.
 
         Raises:
+            ArgumentError: If the memory has another shape, or planes are asked for and a side is odd or `decoder`
+                can't give them.
             StaleIndexError: If the file isn't the one that was indexed.
             DecodeError: If a frame can't be decoded, or comes out damaged.
         """
         backends: Backends | None = getattr(self._local, "backends", None)
         if backends is None:
-            backends = self._local.backends = Backends(self.decoder, max_pixels=self.max_pixels)
+            # Where DALI can't decode, the CPU backend is the one for the film.
+            decoder = "auto" if self.decoder == "dali" else self.decoder
+            backends = self._local.backends = Backends(decoder, max_pixels=self.max_pixels)
         video = plan.video
-        times = backends.decode(video, plan.frames, plan.placement, out, drop_disposable=self.drop_disposable)
+        times = backends.decode(
+            video, plan.frames, plan.placement, out, drop_disposable=self.drop_disposable, wire=wire
+        )
         return self._facts(plan, times)
 
     def read(self, plan: ClipPlan, device_type: str, *, on_cpu: bool = False) -> tuple[ClipFacts, EncodedClip | Frames]:
@@ -259,6 +323,10 @@ class ClipDataset:
 
     def sample(self, sample: int, uniform: Uniform) -> Any:
         """Like ``dataset[sample]``, with the random numbers given."""
+        if self.decoder == "dali":
+            raise ArgumentError(
+                "decoder='dali' decodes the batches of a VideoLoader, not single clips; use decoder='auto' for these"
+            )
         number = sample + len(self) if sample < 0 else sample
         plan = self.plan(*self.locate(number), uniform)
         check_pixels(plan.video, self.max_pixels)  # a clip of native size takes as much memory

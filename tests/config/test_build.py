@@ -41,7 +41,7 @@ def test_keys_of_the_sections_are_the_arguments_of_data_set_and_loader() -> None
 
     assert set(DatasetConfig.model_fields) == arguments(ClipDataset) - {"transform"}
     decoders = get_args(get_type_hints(DatasetConfig)["decoder"])
-    assert decoders == get_args(DecoderName)
+    assert decoders == (*get_args(DecoderName), "dali")
     objects = {"dataset", "sampler", "batch_sampler", "collate_fn", "worker_init_fn", "device_transform", "trace"}
     assert set(LoaderConfig.model_fields) == arguments(VideoLoader) - objects
 

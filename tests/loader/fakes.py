@@ -126,3 +126,6 @@ class InPlace:
         assert ring is not None
         assert slot is not None
         return ring.lend(slot, (len(samples), ROW)), results
+
+    def close(self) -> None:
+        pass

@@ -73,6 +73,8 @@ class SimulatedDevice:
         late: How many copies were asked for and not carried out when their batch was received.
     """
 
+    place = torch.device("cpu")
+
     def __init__(self) -> None:
         self.copying = Stream()
         self.current = Stream()

@@ -8,7 +8,7 @@ words are taken from numpy, whose `Generator` streams may change between its ver
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,9 @@ from numpy.random import Philox
 
 from vidload.errors import ArgumentError
 
-__all__ = ["check_word", "clip_uniform", "epoch_permutation", "replacement"]
+__all__ = ["check_word", "clip_uniform", "epoch_permutation", "pixel_uniforms", "replacement"]
 
-_CLIP, _ORDER, _REPLACEMENT = 1, 2, 3
+_CLIP, _ORDER, _REPLACEMENT, _PIXELS = 1, 2, 3, 4
 """Purposes, each with streams of its own."""
 
 _LARGEST = 2**64 - 1
@@ -65,6 +65,28 @@ def clip_uniform(seed: int, epoch: int, sample: int) -> Callable[[], float]:
         return float((int(raw()) >> 11) * 2.0**-53)
 
     return uniform
+
+
+def pixel_uniforms(seed: int, epoch: int, samples: Sequence[int], k: int) -> npt.NDArray[np.float64]:
+    """What is random in clips' pixels, whatever was random in the choice of their frames and placement.
+
+    Args:
+        seed: The run's seed, 0 to 2**64 - 1.
+        epoch: The epoch, from 0.
+        samples: B clips' numbers in the data set.
+        k: How many numbers for each clip; the first ones are the same whatever it is.
+
+    Returns:
+        float64[B, k], uniform in [0, 1).
+
+    Raises:
+        ArgumentError: If an argument isn't an integer from 0 to 2**64 - 1.
+    """
+    words = np.empty((len(samples), check_word("k", k)), np.uint64)
+    for row, sample in enumerate(samples):
+        words[row] = _stream(seed, epoch, sample, _PIXELS).random_raw(k)
+    numbers: npt.NDArray[np.float64] = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return numbers
 
 
 def epoch_permutation(seed: int, epoch: int, n: int) -> npt.NDArray[np.int64]:

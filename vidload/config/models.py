@@ -172,7 +172,8 @@ class DatasetConfig(Settings):
     index: str = Field(min_length=1, description="The index; a relative path counts from the configuration's folder.")
     clips: Clips = _key("Which frames make up the clips.")
     size: AnySize = _key("Side, [height, width], null for the picture as it is, or a geometry with its type.")
-    decoder: Literal["auto", "decord", "pyav"] = _key("The backend, or auto.")
+    decoder: Literal["auto", "decord", "pyav", "dali"] = _key("The backend, or auto.")
+    fallback: bool = _key("Whether clips that the device can't decode are decoded on the CPU.")
     max_pixels: Count = _key("Largest picture that is decoded, in pixels.")
     drop_disposable: bool = _key("Whether packets that no wanted frame needs are left out.")
 
@@ -198,6 +199,7 @@ class LoaderConfig(Settings):
     )
     world_size: Count | None = _key("How many ranks there are; likewise.")
     device: str = _key("Where batches are given: cpu, cuda, cuda:1, …")
+    wire: Literal["rgb", "yuv420"] = _key("How clips travel to the device; the latter is half the bytes.")
     device_prefetch: Count = _key("Batches copied to the device ahead of the one in use.")
 
 

@@ -16,8 +16,9 @@ from vidload.decode.source import read_slice
 from vidload.errors import ArgumentError, DecodeError
 from vidload.index.video import HIDDEN, IntArray, Video
 from vidload.transforms.geometry import Placement
+from vidload.transforms.planar import PlaneColour, Wire, check_wire, clip_shape
 
-__all__ = ["MAX_PIXELS", "Backends", "DecodeTimes", "DecoderName", "check_decoder", "check_pixels"]
+__all__ = ["MAX_PIXELS", "Backends", "DecodeTimes", "DecoderName", "check_decoder", "check_pixels", "check_planes"]
 
 DecoderName = Literal["auto", "decord", "pyav"]
 
@@ -29,11 +30,12 @@ _EARLIER_KEYFRAMES = (0, 1, 4)
 
 @dataclass(frozen=True, slots=True)
 class DecodeTimes:
-    """When a clip was read and decoded, in seconds of `time.monotonic`."""
+    """When a clip was read and decoded, in seconds of `time.monotonic`; and what the numbers of planes mean."""
 
     started: float
     read: float
     decoded: float
+    colour: PlaneColour | None = None
 
 
 def check_decoder(decoder: str) -> None:
@@ -61,6 +63,16 @@ def decord_reason(video: Video) -> str | None:
     if not gives_width(video.width):
         return f"it fails on pictures {video.width} pixels wide"
     return None
+
+
+def check_planes(decoder: str) -> None:
+    """Refuse a decoder that can't give planar YUV.
+
+    Raises:
+        ArgumentError: If it can't.
+    """
+    if decoder not in ("auto", "pyav"):
+        raise ArgumentError(f"wire='yuv420' with decoder={decoder!r}: it gives RGB only; use decoder='pyav' or 'auto'")
 
 
 def check_pixels(video: Video, max_pixels: int) -> None:
@@ -92,13 +104,17 @@ class Backends:
         self._decoder = decoder
         self._made: dict[str, Decoder] = {}
 
-    def choose(self, video: Video) -> Decoder:
+    def choose(self, video: Video, wire: Wire = "rgb") -> Decoder:
         """The backend for a film.
 
         Raises:
+            ArgumentError: If the backend asked for by name can't give planes, and `wire` wants them.
             DecodeError: If decord is asked for by name and is wrong on this kind of film.
         """
         name = self._decoder
+        if wire == "yuv420":
+            check_planes(name)
+            name = "pyav"
         if name != "pyav":
             reason = decord_reason(video)
             if reason is not None and name == "decord":
@@ -116,6 +132,7 @@ class Backends:
         out: Frames,
         *,
         drop_disposable: bool = True,
+        wire: Wire = "rgb",
     ) -> DecodeTimes:
         """Read and decode frames into memory that is given.
 
@@ -125,31 +142,43 @@ class Backends:
             video: The film.
             frames: Frame numbers, in any order, repeats allowed.
             placement: What of the picture, how large, mirrored or not.
-            out: uint8[T, H, W, 3] with T the number of frames and H, W those of the placement's window.
+            out: uint8[T, H, W, 3] with T the number of frames and H, W those of the placement's window; for planes
+                uint8[T, H * 3 // 2, W], in one piece.
             drop_disposable: Whether packets that no wanted frame needs are left out.
+            wire: ``"rgb"``, or ``"yuv420"`` for planes, which PyAV gives.
 
         Returns:
-            When it was read and decoded.
+            When it was read and decoded, and for planes what their numbers mean.
 
         Raises:
-            ArgumentError: If a frame is outside the film.
+            ArgumentError: If a frame is outside the film, the memory has another shape than the planes, or decord
+                is asked for them.
             StaleIndexError: If the file isn't the one that was indexed.
             DecodeError: If a frame can't be decoded, or comes out damaged.
         """
         check_pixels(video, self._max_pixels)
-        decoder = self.choose(video)
+        check_wire(wire)
+        decoder = self.choose(video, wire)
+        shape = clip_shape(wire, len(frames), placement.window[3], placement.window[2])
+        if out.shape != shape or (wire == "yuv420" and not out.flags.c_contiguous):
+            raise ArgumentError(f"out of shape {out.shape}: give uint8{list(shape)}, in one piece for wire='yuv420'")
+        colour = None
         started = time.monotonic()
         for earlier in _EARLIER_KEYFRAMES:
             piece = read_slice(video, frames, drop_disposable=drop_disposable, earlier_keyframes=earlier)
             read = time.monotonic()
             try:
-                decoder.decode(piece, placement, out)
+                if wire == "yuv420":
+                    assert isinstance(decoder, PyAVDecoder)
+                    colour = decoder.decode_planes(piece, placement, out)
+                else:
+                    decoder.decode(piece, placement, out)
             except DecodeError:
                 if earlier == _EARLIER_KEYFRAMES[-1]:
                     raise
             else:
                 break
-        return DecodeTimes(started, read, time.monotonic())
+        return DecodeTimes(started, read, time.monotonic(), colour)
 
     def close(self) -> None:
         """Close all backends that were made."""

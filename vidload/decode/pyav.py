@@ -6,6 +6,7 @@ header share one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -17,12 +18,14 @@ from av.video.frame import VideoFrame
 
 from vidload.decode.bounded import BoundedCache
 from vidload.decode.orient import as_coded, as_shown
+from vidload.decode.planes import PlanesWriter
 from vidload.decode.protocol import Frames, Slice, make_packet, undecoded
 from vidload.decode.slice import keyframes_of
 from vidload.errors import DecodeError
 from vidload.index.header import open_header
 from vidload.index.video import DISPOSABLE, Video
 from vidload.transforms.geometry import Placement
+from vidload.transforms.planar import PlaneColour
 
 __all__ = ["PyAVDecoder"]
 
@@ -48,8 +51,36 @@ class PyAVDecoder:
 
     def decode(self, piece: Slice, placement: Placement, out: Frames) -> None:
         """See `vidload.decode.protocol.Decoder.decode`."""
+        video, coded = piece.video, as_coded(piece.video, placement)
+
+        def write(packet: int, frame: VideoFrame, rows: list[int]) -> None:
+            picture = as_shown(video, placement, self._place(frame, coded))
+            for row in rows:
+                out[row] = picture
+
+        self._decode(piece, write)
+
+    def decode_planes(self, piece: Slice, placement: Placement, out: Frames) -> PlaneColour:
+        """Like `decode`, to planar YUV 4:2:0.
+
+        Args:
+            piece: The slice.
+            placement: What of the picture, how large (both sides even), mirrored or not.
+            out: uint8[T, H * 3 // 2, W], in one piece; see `vidload.transforms.planar.Wire`.
+
+        Returns:
+            What the numbers in the planes mean.
+
+        Raises:
+            DecodeError: As `decode`; or if a frame's colour matrix isn't known.
+        """
+        planes = PlanesWriter(piece, placement, out, self._graphs)
+        self._decode(piece, planes.write)
+        return planes.colour
+
+    def _decode(self, piece: Slice, write: Callable[[int, VideoFrame, list[int]], None]) -> None:
+        """Decode a slice, and write each wanted frame: (packet, frame, rows)."""
         video = piece.video
-        coded = as_coded(video, placement)
         rows = piece.rows_of_packet()
         corrupt: list[int] = []
 
@@ -70,9 +101,7 @@ class PyAVDecoder:
                         [packet],
                         f"the picture is {frame.width}×{frame.height} here, but {video.width}×{video.height} elsewhere",
                     )
-                picture = as_shown(video, placement, self._place(video, frame, coded))
-                for row in targets:
-                    out[row] = picture
+                write(packet, frame, targets)
 
         number = -1
         try:
@@ -122,8 +151,8 @@ class PyAVDecoder:
         context.thread_count = self._threads
         return context
 
-    def _place(self, video: Video, frame: VideoFrame, placement: Placement) -> Frames:
-        key = (frame.width, frame.height, frame.format.name, placement.crop, placement.scaled)
+    def _place(self, frame: VideoFrame, placement: Placement) -> Frames:
+        key = ("rgb", frame.width, frame.height, frame.format.name, placement.crop, placement.scaled)
         graph = self._graphs.get(key, lambda: _make_graph(frame, placement))
         graph.push(frame)
         placed = graph.pull()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,9 +15,11 @@ from vidload.errors import ArgumentError, SampleError, VidloadError
 from vidload.loader.batch import make_batch
 from vidload.loader.messages import ClipTask, CollateTask, SampleTask, Task
 from vidload.loader.parcel import ROW_BYTES, Parcel, open_copied, open_mapped
+from vidload.loader.pixels import ClipPixels
 from vidload.loader.ring import Ring, Slot
+from vidload.transforms.planar import Wire
 
-__all__ = ["Assembly", "ClipAssembly", "RowErrors", "SampleAssembly", "locate"]
+__all__ = ["Assembly", "ClipAssembly", "RowsError", "SampleAssembly", "locate"]
 
 Bool = npt.NDArray[np.bool_]
 
@@ -61,7 +64,7 @@ class Assembly(Protocol):
 
         Raises:
             SampleError: If what came from a process can't be loaded in this one.
-            RowErrors: If samples turn out wrong here; `finish` is called again when they were replaced in `results`.
+            RowsError: If samples turn out wrong here; `finish` is called again when they were replaced in `results`.
         """
         ...
 
@@ -70,7 +73,7 @@ class Assembly(Protocol):
         ...
 
 
-class RowErrors(Exception):  # noqa: N818: several errors
+class RowsError(Exception):
     """Samples of a batch that turned out wrong when it was made.
 
     Args:
@@ -90,23 +93,27 @@ class ClipAssembly:
     Args:
         dataset: The clips, all of one shape.
         seed: The loader's.
+        wire: How their pixels lie in the slot.
+        pixels: Makes what the user gets of that, later; None where it is that already.
     """
 
     # The one it is at, and the next, so that it never waits for the scheduler.
     tasks_per_worker = 2
 
-    def __init__(self, dataset: ClipDataset, seed: int) -> None:
-        shape = dataset.clip_shape
+    def __init__(self, dataset: ClipDataset, seed: int, wire: Wire = "rgb", pixels: ClipPixels | None = None) -> None:
+        shape = dataset.wire_shape(wire)
         assert shape is not None
         self._dataset = dataset
         self._shape = shape
         self._seed = seed
-        self.row_bytes = int(np.prod(shape))
+        self._wire = wire
+        self._pixels = pixels
+        self.row_bytes = math.prod(shape)
 
     def task(self, number: int, epoch: int, step: int, sample: Any, slot: int, row: int) -> Task:
         """Decode a clip into its row of the slot."""
         video, clip = locate(self._dataset, sample, epoch)
-        return ClipTask(number, epoch, step, sample, slot, row, video, clip, self._seed)
+        return ClipTask(number, epoch, step, sample, slot, row, video, clip, self._seed, self._wire)
 
     def collate(self, number: int, epoch: int, step: int, slot: int, results: list[Any]) -> Task | None:
         """None: there is nothing to collate."""
@@ -122,11 +129,12 @@ class ClipAssembly:
         ring: Ring | None,
         slot: Slot | None,
     ) -> Any:
-        """A `Batch` whose video is the slot."""
+        """A `Batch` whose video is the slot, or a `RawBatch` of it."""
         assert ring is not None
         assert slot is not None
         video = torch.from_numpy(ring.lend(slot, (len(samples), *self._shape)))
-        return make_batch(video, results, samples, repeated, epoch, step)
+        batch = make_batch(video, results, samples, repeated, epoch, step)
+        return batch if self._pixels is None else self._pixels.prepare(batch, results, samples)
 
     def close(self) -> None:
         """Nothing is kept open."""

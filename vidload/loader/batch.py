@@ -57,9 +57,9 @@ def make_batch(
     epoch: int,
     step: int,
 ) -> Batch:
-    """A batch of clips that lie in uint8[B, T, H, W, 3], which it keeps."""
+    """A batch of clips that lie in uint8[B, T, H, W, 3], or in planes, which it keeps."""
     return Batch(
-        video=video.permute(0, 4, 1, 2, 3),
+        video=video.permute(0, 4, 1, 2, 3) if video.ndim == 5 else video,
         label=torch.tensor([fact.label for fact in facts], dtype=torch.int64),
         pts=torch.from_numpy(np.stack([fact.pts for fact in facts])),
         video_id=torch.tensor([fact.video_id for fact in facts], dtype=torch.int64),

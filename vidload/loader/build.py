@@ -11,12 +11,16 @@ import cloudpickle
 
 from vidload.clips.order import Order
 from vidload.dataset import ClipDataset
+from vidload.decode.device import DEVICE_DECODERS, decodes_on_device
+from vidload.decode.encoded import DeviceDecoder
 from vidload.errors import ArgumentError, SendError
 from vidload.loader.assembly import Assembly, ClipAssembly, SampleAssembly
 from vidload.loader.device import Device, Host
+from vidload.loader.device_clips import DeviceClipAssembly
 from vidload.loader.faults import Faults, OnError
 from vidload.loader.inline import InlinePipeline
 from vidload.loader.pipeline import Pipeline
+from vidload.loader.pixels import ClipPixels
 from vidload.loader.pool import Pool
 from vidload.loader.prefetch import PrefetchPipeline
 from vidload.loader.processes import ProcessPool
@@ -25,6 +29,8 @@ from vidload.loader.scheduler import Scheduler
 from vidload.loader.span import Span
 from vidload.loader.threads import ThreadPool
 from vidload.loader.transfer import Transfer
+from vidload.transforms.pixels import DeviceTransform
+from vidload.transforms.planar import Wire
 
 __all__ = ["Parts", "make_pipeline"]
 
@@ -51,6 +57,8 @@ class Parts:
     device: Device
     device_prefetch: int
     device_transform: Callable[[Any], Any] | None
+    pixel_transform: DeviceTransform | None
+    wire: Wire
     trace: Callable[[Span], None] | None
 
 
@@ -63,16 +71,7 @@ def make_pipeline(parts: Parts) -> Pipeline:
     """
     dataset = parts.dataset
     in_processes = parts.num_workers > 0 and parts.worker_kind == "process"
-    assembly: Assembly
-    if isinstance(dataset, ClipDataset) and dataset.clip_shape is not None and dataset.transform is None:
-        if parts.collate_fn is not None:
-            raise ArgumentError(
-                "collate_fn: clips of one shape are decoded where the batch lies, so there is nothing to collate; "
-                "leave it out, or give the ClipDataset a transform (the identity will do) to get samples"
-            )
-        assembly = ClipAssembly(dataset, parts.seed)
-    else:
-        assembly = SampleAssembly(parts.seed, packed=in_processes, default_collate=parts.collate_fn is None)
+    assembly, transform = _make_assembly(parts, in_processes)
     faults = Faults(
         parts.on_error,
         parts.max_error_rate,
@@ -89,7 +88,7 @@ def make_pipeline(parts: Parts) -> Pipeline:
         seed=parts.seed,
         seeds_global=in_processes,
     )
-    transfer = Transfer(parts.device, parts.device_transform)
+    transfer = Transfer(parts.device, transform)
     pin = parts.device.pin if isinstance(assembly, ClipAssembly) and not isinstance(parts.device, Host) else None
     if parts.num_workers == 0:
         return InlinePipeline(
@@ -109,9 +108,50 @@ def make_pipeline(parts: Parts) -> Pipeline:
         trace=parts.trace,
     )
     # Where nothing is copied or changed, all that is loaded may be ready.
-    at_once = isinstance(parts.device, Host) and parts.device_transform is None
+    at_once = isinstance(parts.device, Host) and transform is None
     ahead = parts.depth if at_once else parts.device_prefetch
     return PrefetchPipeline(scheduler, transfer, ahead=ahead, in_order=parts.in_order, trace=parts.trace)
+
+
+def _make_assembly(parts: Parts, in_processes: bool) -> tuple[Assembly, Callable[[Any], Any] | None]:
+    """How batches are made, and what is done with them on the device."""
+    dataset, torch_device = parts.dataset, parts.device.place
+    transform = parts.device_transform
+    if not isinstance(dataset, ClipDataset) or dataset.clip_shape is None or dataset.transform is not None:
+        _check_samples(parts)
+        return SampleAssembly(parts.seed, packed=in_processes, default_collate=parts.collate_fn is None), transform
+    if parts.collate_fn is not None:
+        raise ArgumentError(
+            "collate_fn: clips of one shape are decoded where the batch lies, so there is nothing to collate; leave it "
+            "out, or give the ClipDataset a transform (the identity will do) to get samples"
+        )
+    on_device = decodes_on_device(dataset.decoder, torch_device.type)
+    if on_device and parts.wire != "rgb":
+        raise ArgumentError(f"wire={parts.wire!r} with decoder={dataset.decoder!r}: it decodes on the device already")
+    pixels = None
+    if parts.pixel_transform is not None or parts.wire != "rgb":
+        transform = pixels = ClipPixels(parts.pixel_transform, transform, parts.seed)
+    if not on_device:
+        return ClipAssembly(dataset, parts.seed, parts.wire, pixels), transform
+
+    def make() -> DeviceDecoder:
+        return DEVICE_DECODERS[dataset.decoder].make(str(torch_device))
+
+    assembly = DeviceClipAssembly(
+        dataset, parts.seed, make, torch_device, pixels=pixels, packed=in_processes, trace=parts.trace
+    )
+    return assembly, transform
+
+
+def _check_samples(parts: Parts) -> None:
+    """Refuse what only clips of one shape can have."""
+    why = "a ClipDataset with a size and without a transform"
+    if parts.pixel_transform is not None:
+        raise ArgumentError(f"device_transform: a DeviceTransform is for {why}; give a function of the batch")
+    if parts.wire != "rgb":
+        raise ArgumentError(f"wire={parts.wire!r} is for {why}")
+    if isinstance(parts.dataset, ClipDataset) and parts.dataset.decoder == "dali":
+        raise ArgumentError(f"decoder='dali' is for {why}")
 
 
 def _describe(dataset: Any, sample: Any) -> dict[str, Any]:

@@ -27,7 +27,13 @@ class Mark(Protocol):
 
 
 class Device(Protocol):
-    """Where batches go. `hand_over` is for the consumer's thread, all others for the one that copies."""
+    """Where batches go. `hand_over` is for the consumer's thread, all others for the one that copies.
+
+    Attributes:
+        place: Torch's name of it.
+    """
+
+    place: torch.device
 
     def enter(self) -> None:
         """Called first in a thread that does nothing else: what it does from now on is work of a stream of its own."""
@@ -52,6 +58,8 @@ class Device(Protocol):
 
 class Host:
     """The CPU, where nothing has to be copied."""
+
+    place = torch.device("cpu")
 
     def enter(self) -> None:
         """Nothing to do."""
@@ -87,7 +95,7 @@ class Accelerator:
     """
 
     def __init__(self, device: torch.device) -> None:
-        self._device = device
+        self.place = self._device = device
         self._stream: Any = None  # until `enter`; who never calls it copies on the current stream
         self._is_cuda = device.type == "cuda"
 
@@ -107,6 +115,8 @@ class Accelerator:
 
     def put(self, tensor: torch.Tensor) -> torch.Tensor:
         """Begin to copy; what isn't pinned goes through memory that is, which torch keeps for as long as it takes."""
+        if tensor.device == self._device:
+            return tensor  # a backend decoded it there
         if self._is_cuda and tensor.numel() and not tensor.is_pinned():
             tensor = cuda.pinned(tensor)
         return tensor.to(self._device, non_blocking=True)

@@ -12,10 +12,11 @@ import torch
 from vidload.dataset import ClipDataset, ClipFacts
 from vidload.decode.encoded import DeviceDecoder, EncodedClip
 from vidload.errors import VidloadError
-from vidload.loader.assembly import Bool, RowErrors, locate
+from vidload.loader.assembly import Bool, RowsError, locate
 from vidload.loader.batch import make_batch
 from vidload.loader.messages import ReadTask, Task
 from vidload.loader.parcel import ROW_BYTES, Parcel, open_copied
+from vidload.loader.pixels import ClipPixels
 from vidload.loader.ring import Ring, Slot
 from vidload.loader.span import Span
 
@@ -32,6 +33,7 @@ class DeviceClipAssembly:
         seed: The loader's.
         decoder: Decodes; closed here. Called once, where batches are made.
         device: Where it puts frames.
+        pixels: Makes what the user gets of them, later; None where it is that already.
         packed: Whether what workers read lies packed in a slot, as that of processes does.
         trace: Called with the span of every batch's decoding.
     """
@@ -46,6 +48,7 @@ class DeviceClipAssembly:
         decoder: Callable[[], DeviceDecoder],
         device: torch.device,
         *,
+        pixels: ClipPixels | None,
         packed: bool,
         trace: Callable[[Span], None] | None,
     ) -> None:
@@ -57,6 +60,7 @@ class DeviceClipAssembly:
         self._make_decoder = decoder
         self._decoder: DeviceDecoder | None = None
         self._device = device
+        self._pixels = pixels
         self._trace = trace
         self._on_cpu: set[tuple[int, int, int]] = set()  # (epoch, step, row) of clips that the device failed on
         self.row_bytes = ROW_BYTES if packed else 0
@@ -68,7 +72,7 @@ class DeviceClipAssembly:
         video, clip = locate(self._dataset, sample, epoch)
         on_cpu = (epoch, step, row) in self._on_cpu
         self._on_cpu.discard((epoch, step, row))
-        return ReadTask(number, epoch, step, sample, slot, row, video, clip, self._seed, on_cpu)
+        return ReadTask(number, epoch, step, sample, slot, row, video, clip, self._seed, self._device.type, on_cpu)
 
     def collate(self, number: int, epoch: int, step: int, slot: int, results: list[Any]) -> Task | None:
         """None: `finish` does it."""
@@ -94,13 +98,14 @@ class DeviceClipAssembly:
             ring.release(slot)
         facts = [fact for fact, _ in results]
         self.fallbacks += sum(fact.fallback for fact in facts)
-        return make_batch(video, facts, samples, repeated, epoch, step)
+        batch = make_batch(video, facts, samples, repeated, epoch, step)
+        return batch if self._pixels is None else self._pixels.prepare(batch, facts, samples)
 
     def _decode(self, epoch: int, step: int, results: list[tuple[ClipFacts, Any]]) -> torch.Tensor:
         """uint8[B, T, H, W, 3] of all clips; those that came out right are kept in `results` where others didn't.
 
         Raises:
-            RowErrors: If some didn't.
+            RowsError: If some didn't.
         """
         rows = [row for row, (_, clip) in enumerate(results) if isinstance(clip, EncodedClip)]
         if rows:
@@ -119,7 +124,7 @@ class DeviceClipAssembly:
                 errors: dict[int, VidloadError] = {rows[place]: error for place, error in decoded.errors.items()}
                 again = errors.keys() if self._dataset.fallback else ()
                 self._on_cpu |= {(epoch, step, row) for row in again}
-                raise RowErrors(errors, frozenset(again))
+                raise RowsError(errors, frozenset(again))
         video = torch.empty((len(results), *self._shape), dtype=torch.uint8, device=self._device)
         for row, (_, frames) in enumerate(results):
             video[row] = torch.from_numpy(frames) if isinstance(frames, np.ndarray) else frames

@@ -7,7 +7,7 @@ from typing import Any
 
 from vidload.clips.order import Order, as_list
 from vidload.errors import ErrorRateExceeded, VidloadError
-from vidload.loader.assembly import Assembly, RowErrors
+from vidload.loader.assembly import Assembly, RowsError
 from vidload.loader.faults import Faults
 from vidload.loader.memory import Mapping
 from vidload.loader.messages import Done, Failed, Task
@@ -117,7 +117,7 @@ class InlinePipeline(Pipeline):
             try:
                 batch = self._assembly.finish(epoch, step, samples, repeated, results, ring, slot)
                 break
-            except RowErrors as failed:
+            except RowsError as failed:
                 for row in failed.errors.keys() - failed.again:
                     replace(row, failed.errors[row])
                 load(failed.errors)

@@ -26,6 +26,8 @@ from vidload.loader.pipeline import Finished, Pipeline, Position
 from vidload.loader.ranks import find_ranks
 from vidload.loader.span import Span
 from vidload.loader.state import check_state, make_state
+from vidload.transforms.pixels import DeviceTransform
+from vidload.transforms.planar import Wire, check_wire
 
 __all__ = ["VideoLoader", "WorkerKind"]
 
@@ -80,8 +82,11 @@ class VideoLoader:
             are copied ahead of time, on a stream of their own; the consumer's current stream waits for them, the host
             doesn't. All tensors of a batch go there.
         device_prefetch: Batches that are copied ahead of the one in use, of the `prefetch_batches` that are loaded.
-        device_transform: Called with each batch on the device, in the loader's thread and stream, so ahead of time too;
-            what it returns is the batch. With ``num_workers=0`` it is called in yours.
+        device_transform: A `DeviceTransform`, for clips; or a function that is called with each batch and returns what
+            is given instead. Either works on the device, in the loader's thread and stream, so ahead of time; with
+            ``num_workers=0`` in yours.
+        wire: How clips travel: ``"rgb"``, or ``"yuv420"`` for half the bytes (shared memory and transfer) and no
+            colours made on the CPU; the device makes them.
         trace: Called with every `Span` of time spent on reading, decoding and waiting, from the scheduler's or the
             consumer's thread.
 
@@ -119,7 +124,8 @@ class VideoLoader:
         world_size: int | None = None,
         device: str | torch.device = "cpu",
         device_prefetch: int = 2,
-        device_transform: Callable[[Any], Any] | None = None,
+        device_transform: Callable[[Any], Any] | DeviceTransform | None = None,
+        wire: Wire = "rgb",
         trace: Callable[[Span], None] | None = None,
     ) -> None:
         batch_size = _count("batch_size", batch_size, 1)
@@ -135,6 +141,7 @@ class VideoLoader:
         if clip_timeout is not None and not clip_timeout > 0:
             raise ArgumentError(f"clip_timeout={clip_timeout!r}: give seconds above 0, or None for no limit")
         device_prefetch = _count("device_prefetch", device_prefetch, 1)
+        check_wire(wire)
         functions = {
             "collate_fn": collate_fn,
             "worker_init_fn": worker_init_fn,
@@ -189,7 +196,9 @@ class VideoLoader:
             rank=self.rank,
             device=make_device(device),
             device_prefetch=device_prefetch,
-            device_transform=device_transform,
+            device_transform=None if isinstance(device_transform, DeviceTransform) else device_transform,
+            pixel_transform=device_transform if isinstance(device_transform, DeviceTransform) else None,
+            wire=wire,
             trace=trace,
         )
         self._current: weakref.ref[_EpochIterator] | None = None

@@ -9,6 +9,7 @@ from vidload.dataset import ClipFacts
 from vidload.errors import VidloadError
 from vidload.loader.parcel import Parcel
 from vidload.loader.span import Span
+from vidload.transforms.planar import Wire
 
 __all__ = [
     "Attach",
@@ -60,6 +61,7 @@ class ClipTask:
     video: int
     clip: int
     seed: int
+    wire: Wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ class ReadTask:
     video: int
     clip: int
     seed: int
+    device_type: str
     on_cpu: bool
 
 

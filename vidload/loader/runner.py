@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import random
 import sys
 import time
@@ -92,8 +93,9 @@ class Runner:
     def _clip(self, task: ClipTask, worker: int, memory: Memory) -> Done:
         dataset: ClipDataset = self.dataset
         plan = dataset.plan(task.video, task.clip, clip_uniform(task.seed, task.epoch, task.sample))
-        out = memory(task.slot).array(plan.shape, task.row * int(np.prod(plan.shape)))
-        facts = dataset.decode(plan, out)
+        shape = plan.wire_shape(task.wire)
+        out = memory(task.slot).array(shape, task.row * math.prod(shape))
+        facts = dataset.decode(plan, out, task.wire)
         times = facts.times
         return Done(
             task.id,
@@ -107,7 +109,7 @@ class Runner:
     def _read(self, task: ReadTask, worker: int) -> Done:
         dataset: ClipDataset = self.dataset
         plan = dataset.plan(task.video, task.clip, clip_uniform(task.seed, task.epoch, task.sample))
-        facts, clip = dataset.read(plan, on_cpu=task.on_cpu)
+        facts, clip = dataset.read(plan, task.device_type, on_cpu=task.on_cpu)
         times = facts.times
         spans = [Span("read", worker, task.epoch, task.step, times.started, times.read)]
         if times.decoded > times.read:

@@ -10,7 +10,7 @@ from typing import Any
 
 from vidload.clips.order import Order, as_list
 from vidload.errors import ArgumentError, VidloadError, WorkerError
-from vidload.loader.assembly import Assembly, RowErrors
+from vidload.loader.assembly import Assembly, RowsError
 from vidload.loader.faults import Faults
 from vidload.loader.memory import Mapping
 from vidload.loader.messages import CollateTask, Done, Failed, Ready, Task
@@ -346,13 +346,13 @@ class Scheduler:
         else:
             try:
                 finished = self._assemble(batch)
-            except RowErrors as failed:
+            except RowsError as failed:
                 self._redo(batch, failed)
                 return
             self._faults.count(len(batch.samples))
         self._finished.append(((batch.epoch, batch.step), finished))
 
-    def _redo(self, batch: _OpenBatch, failed: RowErrors) -> None:
+    def _redo(self, batch: _OpenBatch, failed: RowsError) -> None:
         """Have rows that turned out wrong at the end loaded again, or replaced."""
         self._open.add(batch)
         batch.unfinished = len(failed.errors)
