@@ -10,8 +10,9 @@ import pytest
 
 from vidload.clips.samplers import DenseClips, RandomClips, SparseFrames, UniformClips
 from vidload.config.load import load_config
-from vidload.config.models import CLIPS, SIZES, DatasetConfig, LoaderConfig
+from vidload.config.models import CLIPS, SIZES, ColorJitterConfig, DatasetConfig, DeviceTransformConfig, LoaderConfig
 from vidload.config.values import argument_of
+from vidload.errors import ConfigError
 from vidload.transforms.geometry import CenterCrop, RandomResizedCrop, Resize
 
 CLASSES = {
@@ -42,8 +43,15 @@ def test_keys_of_the_sections_are_the_arguments_of_data_set_and_loader() -> None
     assert set(DatasetConfig.model_fields) == arguments(ClipDataset) - {"transform"}
     decoders = get_args(get_type_hints(DatasetConfig)["decoder"])
     assert decoders == (*get_args(DecoderName), "dali")
-    objects = {"dataset", "sampler", "batch_sampler", "collate_fn", "worker_init_fn", "device_transform", "trace"}
+    objects = {"dataset", "sampler", "batch_sampler", "collate_fn", "worker_init_fn", "trace"}
     assert set(LoaderConfig.model_fields) == arguments(VideoLoader) - objects
+
+
+def test_keys_of_the_device_transform_are_its_arguments() -> None:
+    from vidload.transforms.pixels import ColorJitter, DeviceTransform
+
+    assert set(DeviceTransformConfig.model_fields) == arguments(DeviceTransform)
+    assert set(ColorJitterConfig.model_fields) == arguments(ColorJitter)
 
 
 @pytest.mark.parametrize(
@@ -71,3 +79,23 @@ def test_a_value_becomes_what_the_class_takes(tmp_path: Path, text: str, wanted:
     path.write_text(f"dataset:\n  index: a\n  {text}\n")
     name = text.partition(":")[0]
     assert argument_of(load_config(path).dataset.given()[name]) == wanted
+
+
+def test_a_device_transform_comes_from_the_file(tmp_path: Path) -> None:
+    from vidload.transforms.pixels import ColorJitter, DeviceTransform
+
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        "dataset: {index: a}\nloader:\n  device_transform:\n    mean: [0.4, 0.5, 0.6]\n    std: [1, 1, 0.5]\n"
+        "    dtype: bfloat16\n    flip: 0.5\n    jitter: {brightness: 0.2, hue: [-0.1, 0.2]}\n"
+    )
+    assert argument_of(load_config(path).loader.given()["device_transform"]) == DeviceTransform(
+        (0.4, 0.5, 0.6), (1, 1, 0.5), "bfloat16", flip=0.5, jitter=ColorJitter(0.2, hue=(-0.1, 0.2))
+    )
+
+
+def test_what_a_device_transform_refuses_is_named_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text("dataset: {index: a}\nloader:\n  device_transform: {std: [0, 1, 1]}\n")
+    with pytest.raises(ConfigError, match=r"c.yaml:3: loader.device_transform: std=\(0.*: give three numbers above 0"):
+        load_config(path)

@@ -57,6 +57,8 @@ def load_config(path: str | os.PathLike[str], overrides: Mapping[str, Any] | Non
             value = argument_of(getattr(config.dataset, name))
             if name == "size":
                 make_geometry(value)
+    with _naming(f"{document.place(('loader', 'device_transform'))}: loader.device_transform"):
+        argument_of(config.loader.given().get("device_transform"))
     folder = os.curdir if ("dataset", "index") in overridden else os.path.dirname(document.path)
     index = os.path.abspath(os.path.join(folder, os.path.expanduser(config.dataset.index)))
     return config.model_copy(update={"dataset": config.dataset.model_copy(update={"index": index})})
@@ -79,7 +81,7 @@ def from_config(
         transform: As in `vidload.ClipDataset`; a file can't hold a function.
         collate_fn: As in `vidload.VideoLoader`.
         worker_init_fn: As in `vidload.VideoLoader`.
-        device_transform: As in `vidload.VideoLoader`.
+        device_transform: As in `vidload.VideoLoader`; goes before the file's.
         trace: As in `vidload.VideoLoader`.
         **overrides: Values that go before the file's, as a YAML file would give them: by the argument's name
             (``num_workers=4``) or by the full key (``**{"loader.num_workers": 4, "dataset.clips.stride": 2}``). An
@@ -133,14 +135,10 @@ def build_loader(
     with _naming(f"{os.fspath(path)}: dataset"):
         dataset = ClipDataset(**arguments, transform=transform)
     with _naming(f"{os.fspath(path)}: loader"):
-        return VideoLoader(
-            dataset,
-            **config.loader.given(),
-            collate_fn=collate_fn,
-            worker_init_fn=worker_init_fn,
-            device_transform=device_transform,
-            trace=trace,
-        )
+        arguments = {name: argument_of(value) for name, value in config.loader.given().items()}
+        if device_transform is not None:
+            arguments["device_transform"] = device_transform
+        return VideoLoader(dataset, **arguments, collate_fn=collate_fn, worker_init_fn=worker_init_fn, trace=trace)
 
 
 @contextmanager

@@ -10,7 +10,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
-__all__ = ["CLIPS", "SIZES", "Config", "DatasetConfig", "LoaderConfig", "RunConfig", "Settings"]
+__all__ = [
+    "CLIPS",
+    "SIZES",
+    "ColorJitterConfig",
+    "Config",
+    "DatasetConfig",
+    "DeviceTransformConfig",
+    "LoaderConfig",
+    "RunConfig",
+    "Settings",
+]
 
 
 class Settings(BaseModel):
@@ -34,6 +44,7 @@ Positive = Annotated[float, Field(gt=0)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 HeightWidth = Annotated[list[Count], Field(min_length=2, max_length=2)]
 Range = Annotated[list[Positive], Field(min_length=2, max_length=2)]
+Channels = Annotated[list[float], Field(min_length=3, max_length=3)]
 Short = Literal["repeat_last", "loop", "drop", "error"]
 
 # Tags tell members of a union apart in a ValidationError's location; no key of a file looks like one.
@@ -61,6 +72,10 @@ def _size_tag(value: Any) -> str | None:
 
 
 Number = Annotated[Annotated[Positive, Tag("<float>")] | Annotated[Count, Tag("<int>")], Discriminator(_number_tag)]
+Change = Annotated[
+    Annotated[float, Tag("<side>")] | Annotated[list[float], Field(min_length=2, max_length=2), Tag("<pair>")],
+    Discriminator(_side_tag),
+]
 Size = Annotated[Annotated[Count, Tag("<side>")] | Annotated[HeightWidth, Tag("<pair>")], Discriminator(_side_tag)]
 
 _SIDES = "Side, or [height, width], of the clip in pixels."
@@ -178,6 +193,27 @@ class DatasetConfig(Settings):
     drop_disposable: bool = _key("Whether packets that no wanted frame needs are left out.")
 
 
+class ColorJitterConfig(Settings):
+    """Random changes of colour, the same for all frames of a clip."""
+
+    brightness: Change = _key("How far brightness may go from 1, or [smallest, largest] factor.")
+    contrast: Change = _key("Likewise for contrast.")
+    saturation: Change = _key("Likewise for saturation.")
+    hue: Change = _key("How far the hue may turn, as a share of the circle, or [smallest, largest].")
+
+
+class DeviceTransformConfig(Settings):
+    """What is made of clips on the device: arguments of `vidload.DeviceTransform`."""
+
+    mean: Channels | None = _key("Subtracted from red, green and blue, of values in 0 to 1.")
+    std: Channels | None = _key("What they are then divided by.")
+    dtype: Literal["float32", "float16", "bfloat16", "uint8"] = _key("Type of the values.")
+    layout: Literal["BCTHW", "BTCHW"] = _key("Order of the axes.")
+    flip: Probability = _key(_FLIP)
+    jitter: ColorJitterConfig | None = _key("Random changes of colour.")
+    compile: bool = _key("Whether torch.compile fuses it.")
+
+
 class LoaderConfig(Settings):
     """Arguments of `vidload.VideoLoader`."""
 
@@ -200,6 +236,7 @@ class LoaderConfig(Settings):
     world_size: Count | None = _key("How many ranks there are; likewise.")
     device: str = _key("Where batches are given: cpu, cuda, cuda:1, …")
     wire: Literal["rgb", "yuv420"] = _key("How clips travel to the device; the latter is half the bytes.")
+    device_transform: DeviceTransformConfig | None = _key("What is made of clips there; by default nothing.")
     device_prefetch: Count = _key("Batches copied to the device ahead of the one in use.")
 
 
