@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,17 @@ from tests.films import FilmFolder, real_footage
 # Machines are busy at times; a slow example is no failure.
 settings.register_profile("vidload", deadline=None)
 settings.load_profile("vidload")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if not marked or os.environ.get("VIDLOAD_REQUIRE_GPU") == "1":
+        return
+    import torch
+
+    if not torch.cuda.is_available():
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason="no CUDA device; make gpu-check runs these where there is one"))
 
 
 @pytest.fixture(scope="session")
