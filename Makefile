@@ -6,7 +6,7 @@ VIDEOS ?=
 DEMO_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format typecheck docs bench clean
+.PHONY: help install demo test lint format typecheck docs bench gpu-check clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -46,6 +46,13 @@ docs: $(VENV)/.docs ## Build the documentation into build/site
 
 bench: $(VENV)/.installed ## Run all benchmarks and print their ratios
 	$(BIN)/python benchmarks/run_all.py
+
+# GPU_PYTHON: one that has a CUDA build of torch (and DALI, torchcodec); make installs none.
+GPU_PYTHON ?= python3
+
+gpu-check: ## Prove on a machine with a GPU what can't be tested without: GPU_PYTHON=python with torch for CUDA
+	VIDLOAD_REQUIRE_GPU=1 $(GPU_PYTHON) -m pytest -m gpu tests/gpu tests/decode
+	$(GPU_PYTHON) benchmarks/gpu.py --out build/gpu
 
 clean: ## Remove .venv and everything built
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
