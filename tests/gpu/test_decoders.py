@@ -1,4 +1,4 @@
-"""Backends that decode on a GPU: right frames by number, the same part of the picture, and faults that cost one clip."""
+"""Backends that decode on a GPU: right frames by number, the same part of the picture, faults that cost one clip."""
 
 from __future__ import annotations
 

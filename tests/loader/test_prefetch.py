@@ -15,6 +15,7 @@ from vidload.errors import LoaderClosedError, WorkerError
 from vidload.loader.device import Host
 from vidload.loader.pipeline import END, Finished, Key, Position
 from vidload.loader.prefetch import PrefetchPipeline
+from vidload.loader.stats import Stats
 from vidload.loader.transfer import Transfer
 
 
@@ -73,7 +74,7 @@ class News(queue.SimpleQueue):  # type: ignore[type-arg]
 
 def pipeline_of(scheduler: FakeScheduler, *, ahead: int = 100, in_order: bool = True) -> PrefetchPipeline:
     transfer = Transfer(Host())
-    return PrefetchPipeline(scheduler, transfer, ahead=ahead, in_order=in_order, trace=None)  # type: ignore[arg-type]
+    return PrefetchPipeline(scheduler, transfer, ahead=ahead, in_order=in_order, stats=Stats())  # type: ignore[arg-type]
 
 
 def make(

@@ -20,6 +20,7 @@ from vidload.loader.pipeline import Finished, Key, Position
 from vidload.loader.pool import Event
 from vidload.loader.scheduler import Scheduler
 from vidload.loader.span import Span
+from vidload.loader.stats import Stats
 
 
 def make(
@@ -36,7 +37,7 @@ def make(
     assembly = SampleAssembly(0, packed=False, default_collate=False) if collated else InPlace()
     order = Schedule(samples, batch_size)
     faults = Faults("raise", 1.0, None, order, lambda sample: {}, 0)
-    scheduler = Scheduler(order, epochs, pool, assembly, faults, depth=depth, trace=trace)
+    scheduler = Scheduler(order, epochs, pool, assembly, faults, depth=depth, stats=Stats(trace))
     scheduler.start()
     return scheduler, pool
 

@@ -26,7 +26,7 @@ from vidload.loader.prefetch import PrefetchPipeline
 from vidload.loader.processes import ProcessPool
 from vidload.loader.runner import Runner
 from vidload.loader.scheduler import Scheduler
-from vidload.loader.span import Span
+from vidload.loader.stats import Stats
 from vidload.loader.threads import ThreadPool
 from vidload.loader.transfer import Transfer
 from vidload.transforms.pixels import DeviceTransform
@@ -59,7 +59,7 @@ class Parts:
     device_transform: Callable[[Any], Any] | None
     pixel_transform: DeviceTransform | None
     wire: Wire
-    trace: Callable[[Span], None] | None
+    stats: Stats
 
 
 def make_pipeline(parts: Parts) -> Pipeline:
@@ -79,6 +79,7 @@ def make_pipeline(parts: Parts) -> Pipeline:
         parts.order,
         lambda sample: _describe(dataset, sample),
         parts.rank,
+        parts.stats,
     )
     runner = Runner(
         dataset,
@@ -92,7 +93,7 @@ def make_pipeline(parts: Parts) -> Pipeline:
     pin = parts.device.pin if isinstance(assembly, ClipAssembly) and not isinstance(parts.device, Host) else None
     if parts.num_workers == 0:
         return InlinePipeline(
-            parts.order, runner, assembly, faults, transfer, pin=pin, in_order=parts.in_order, trace=parts.trace
+            parts.order, runner, assembly, faults, transfer, pin=pin, in_order=parts.in_order, stats=parts.stats
         )
     size = parts.num_workers
     pool: Pool = ProcessPool(_pickled(runner), size) if in_processes else ThreadPool(runner, size)
@@ -105,12 +106,12 @@ def make_pipeline(parts: Parts) -> Pipeline:
         depth=parts.depth,
         timeout=parts.clip_timeout,
         pin=pin,
-        trace=parts.trace,
+        stats=parts.stats,
     )
     # Where nothing is copied or changed, all that is loaded may be ready.
     at_once = isinstance(parts.device, Host) and transform is None
     ahead = parts.depth if at_once else parts.device_prefetch
-    return PrefetchPipeline(scheduler, transfer, ahead=ahead, in_order=parts.in_order, trace=parts.trace)
+    return PrefetchPipeline(scheduler, transfer, ahead=ahead, in_order=parts.in_order, stats=parts.stats)
 
 
 def _make_assembly(parts: Parts, in_processes: bool) -> tuple[Assembly, Callable[[Any], Any] | None]:
@@ -138,7 +139,7 @@ def _make_assembly(parts: Parts, in_processes: bool) -> tuple[Assembly, Callable
         return DEVICE_DECODERS[dataset.decoder].make(str(torch_device))
 
     assembly = DeviceClipAssembly(
-        dataset, parts.seed, make, torch_device, pixels=pixels, packed=in_processes, trace=parts.trace
+        dataset, parts.seed, make, torch_device, pixels=pixels, packed=in_processes, stats=parts.stats
     )
     return assembly, transform
 

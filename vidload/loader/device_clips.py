@@ -19,6 +19,7 @@ from vidload.loader.parcel import ROW_BYTES, Parcel, open_copied
 from vidload.loader.pixels import ClipPixels
 from vidload.loader.ring import Ring, Slot
 from vidload.loader.span import Span
+from vidload.loader.stats import Stats
 
 __all__ = ["DeviceClipAssembly"]
 
@@ -35,7 +36,7 @@ class DeviceClipAssembly:
         device: Where it puts frames.
         pixels: Makes what the user gets of them, later; None where it is that already.
         packed: Whether what workers read lies packed in a slot, as that of processes does.
-        trace: Called with the span of every batch's decoding.
+        stats: Told of the time that decoding takes, and of clips that the CPU decodes.
     """
 
     # The one it is at, and the next, so that it never waits for the scheduler.
@@ -50,7 +51,7 @@ class DeviceClipAssembly:
         *,
         pixels: ClipPixels | None,
         packed: bool,
-        trace: Callable[[Span], None] | None,
+        stats: Stats,
     ) -> None:
         shape = dataset.clip_shape
         assert shape is not None
@@ -61,11 +62,9 @@ class DeviceClipAssembly:
         self._decoder: DeviceDecoder | None = None
         self._device = device
         self._pixels = pixels
-        self._trace = trace
+        self._stats = stats
         self._on_cpu: set[tuple[int, int, int]] = set()  # (epoch, step, row) of clips that the device failed on
         self.row_bytes = ROW_BYTES if packed else 0
-        self.fallbacks = 0
-        """Clips that a CPU backend decoded instead of the device."""
 
     def task(self, number: int, epoch: int, step: int, sample: Any, slot: int, row: int) -> Task:
         """Read a clip's slice."""
@@ -97,7 +96,7 @@ class DeviceClipAssembly:
         if ring is not None and slot is not None:
             ring.release(slot)
         facts = [fact for fact, _ in results]
-        self.fallbacks += sum(fact.fallback for fact in facts)
+        self._stats.count("fallbacks", sum(fact.fallback for fact in facts))
         batch = make_batch(video, facts, samples, repeated, epoch, step)
         return batch if self._pixels is None else self._pixels.prepare(batch, facts, samples)
 
@@ -113,8 +112,7 @@ class DeviceClipAssembly:
             if self._decoder is None:
                 self._decoder = self._make_decoder()
             decoded = self._decoder.decode([results[row][1] for row in rows], self._shape[1:3])
-            if self._trace is not None:
-                self._trace(Span("decode", -1, epoch, step, start, time.monotonic()))
+            self._stats.observe(Span("decode", -1, epoch, step, start, time.monotonic()))
             if len(rows) == len(results) and not decoded.errors:
                 return decoded.video
             right = [row for place, row in enumerate(rows) if place not in decoded.errors]

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 
 from vidload.clips.order import Order
 from vidload.errors import ArgumentError, ErrorRateExceeded, VidloadError
+from vidload.loader.stats import Stats
 
 __all__ = ["Faults", "OnError"]
 
@@ -36,6 +37,7 @@ class Faults:
         order: Draws what takes a sample's place.
         describe: More about a sample, for the log.
         rank: This process's, for the log.
+        stats: Told of what is loaded and what isn't.
 
     Raises:
         ArgumentError: If an argument can't work.
@@ -49,6 +51,7 @@ class Faults:
         order: Order,
         describe: Callable[[Any], dict[str, Any]],
         rank: int,
+        stats: Stats | None = None,
     ) -> None:
         if on_error not in get_args(OnError):
             raise ArgumentError(f"on_error={on_error!r}: there are {' and '.join(map(repr, get_args(OnError)))}")
@@ -63,13 +66,16 @@ class Faults:
         self.describe = describe
         """More about a sample, for messages and the log."""
         self._rank = rank
+        self._stats = stats or Stats()
         self._errors = 0
         self._tried = 0
         self._last: list[str] = []
 
     def count(self, samples: int) -> None:
-        """Count samples that were loaded."""
+        """Count the samples of a batch that was loaded."""
         self._tried += samples
+        self._stats.count("batches")
+        self._stats.count("samples", samples)
 
     def replacement(
         self, epoch: int, step: int, row: int, sample: Any, attempt: int, error: VidloadError
@@ -87,6 +93,7 @@ class Faults:
         Raises:
             ErrorRateExceeded: If there are too many errors.
         """
+        self._stats.count("errors")
         if self._on_error == "raise":
             return None
         self._errors += 1
@@ -99,6 +106,8 @@ class Faults:
                 f"{self._max_error_rate} allows{'' if self._log is None else f'; all are listed in {self._log}'}. "
                 "The last ones:\n" + "\n".join(f"- {line}" for line in self._last)
             )
+        if found is not None:
+            self._stats.count("replaced")
         return found
 
     def _write(self, epoch: int, step: int, row: int, sample: Any, replaced_by: Any, error: VidloadError) -> None:

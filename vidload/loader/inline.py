@@ -14,7 +14,7 @@ from vidload.loader.messages import Done, Failed, Task
 from vidload.loader.pipeline import Finished, Key, Pipeline, Position
 from vidload.loader.ring import Ring, Slot
 from vidload.loader.runner import Runner
-from vidload.loader.span import Span
+from vidload.loader.stats import Stats
 from vidload.loader.transfer import Transfer
 
 __all__ = ["InlinePipeline"]
@@ -31,7 +31,7 @@ class InlinePipeline(Pipeline):
         transfer: Copies batches to the device.
         pin: Called with the memory of every new slot that batches will be copied from; None where none is.
         in_order: Whether a state may hold batches that were taken out of order.
-        trace: Called with every span.
+        stats: Told of every span.
     """
 
     def __init__(
@@ -44,9 +44,9 @@ class InlinePipeline(Pipeline):
         *,
         pin: Callable[[Mapping], None] | None = None,
         in_order: bool,
-        trace: Callable[[Span], None] | None,
+        stats: Stats,
     ) -> None:
-        super().__init__(in_order, trace)
+        super().__init__(in_order, stats)
         self._order = order
         self._runner = runner
         self._assembly = assembly
@@ -130,9 +130,9 @@ class InlinePipeline(Pipeline):
             return slot.mapping
 
         result = self._runner.run(task, 0, memory)
-        if isinstance(result, Done) and self._trace is not None:
+        if isinstance(result, Done):
             for span in result.spans:
-                self._trace(span)
+                self._stats.observe(span)
         return result
 
     def _moved(self) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ import numpy.typing as npt
 
 from vidload.errors import LoaderClosedError, VidloadError
 from vidload.loader.span import Span
+from vidload.loader.stats import Stats
 
 __all__ = ["END", "Finished", "Key", "Pipeline", "Position"]
 
@@ -59,12 +59,12 @@ class Pipeline(ABC):
 
     Args:
         in_order: Whether batches are taken in the order's order, or as they are finished.
-        trace: Called with the span of every wait for a batch.
+        stats: Told of every wait for a batch.
     """
 
-    def __init__(self, in_order: bool, trace: Callable[[Span], None] | None) -> None:
+    def __init__(self, in_order: bool, stats: Stats) -> None:
         self._in_order = in_order
-        self._trace = trace
+        self._stats = stats
         self._position = Position(0, 0, 0)
         self._closed = False
         self._process = os.getpid()
@@ -103,8 +103,7 @@ class Pipeline(ABC):
         done = position.done if self._in_order else position.done | {key[1]}
         self._position = position._replace(taken=position.taken + 1, done=done)
         self._taken(key)
-        if self._trace is not None:
-            self._trace(Span("wait", -1, *key, start, time.monotonic()))
+        self._stats.observe(Span("wait", -1, *key, start, time.monotonic()))
         if finished.error is not None:
             raise finished.error
         return finished

@@ -6,11 +6,10 @@ import contextlib
 import os
 import queue
 import threading
-from collections.abc import Callable
 
 from vidload.loader.pipeline import Finished, Key, Pipeline, Position
 from vidload.loader.scheduler import Scheduler
-from vidload.loader.span import Span
+from vidload.loader.stats import Stats
 from vidload.loader.transfer import Sent, Transfer
 
 __all__ = ["PrefetchPipeline"]
@@ -34,7 +33,7 @@ class PrefetchPipeline(Pipeline):
         transfer: Copies batches to the device; closed here.
         ahead: How many batches are copied ahead of the one in use.
         in_order: Whether batches are taken in the order's order, or as they are finished.
-        trace: Called with the span of every wait.
+        stats: Told of every wait.
     """
 
     def __init__(
@@ -44,9 +43,9 @@ class PrefetchPipeline(Pipeline):
         *,
         ahead: int,
         in_order: bool,
-        trace: Callable[[Span], None] | None,
+        stats: Stats,
     ) -> None:
-        super().__init__(in_order, trace)
+        super().__init__(in_order, stats)
         self._scheduler = scheduler
         self._transfer = transfer
         self._ahead = ahead

@@ -17,7 +17,7 @@ from vidload.loader.messages import CollateTask, Done, Failed, Ready, Task
 from vidload.loader.pipeline import Finished, Key, Position
 from vidload.loader.pool import Event, Pool
 from vidload.loader.ring import Ring, Slot
-from vidload.loader.span import Span
+from vidload.loader.stats import Stats
 
 __all__ = ["Scheduler"]
 
@@ -76,7 +76,7 @@ class Scheduler:
         depth: Batches that are loaded ahead of the one the consumer has.
         timeout: Seconds that a worker may take for a task; None for no limit.
         pin: Called with the memory of every new slot that batches will be copied from; None where none is.
-        trace: Called with every span that workers report.
+        stats: Told of every span that workers report, and of workers that are replaced.
         clock: Seconds, for the timeout.
     """
 
@@ -91,7 +91,7 @@ class Scheduler:
         depth: int,
         timeout: float | None = None,
         pin: Callable[[Mapping], None] | None = None,
-        trace: Callable[[Span], None] | None = None,
+        stats: Stats | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._order = order
@@ -102,7 +102,7 @@ class Scheduler:
         self._depth = depth
         self._timeout = timeout
         self._pin = pin
-        self._trace = trace
+        self._stats = stats or Stats()
         self._clock = clock
         self._ring = Ring(depth + 2) if assembly.row_bytes else None
         self._generation = 0
@@ -297,9 +297,9 @@ class Scheduler:
     def _settle(self, job: _Job, result: Done | Failed, event: Event) -> None:
         batch = job.batch
         batch.in_flight -= 1
-        if isinstance(result, Done) and self._trace is not None:
+        if isinstance(result, Done):
             for span in result.spans:
-                self._trace(span)
+                self._stats.observe(span)
         if batch.cancelled:
             self._drop(batch)
         elif isinstance(job.task, CollateTask):
@@ -396,6 +396,7 @@ class Scheduler:
                 )
         elif jobs:
             jobs[0].deaths += 1
+        self._stats.count("restarts")
         self._pool.restart(worker)
         self._ready[worker], self._since[worker] = False, self._clock()
         for job in reversed(jobs):
