@@ -250,12 +250,13 @@ def test_compiled_it_gives_the_same() -> None:
     plain, compiled = (
         DeviceTransform(MEAN, STD, flip=0.5, jitter=JITTER, compile=compile) for compile in (False, True)
     )
+    try:
+        torch.compile(torch.neg)(torch.ones(2))
+    except Exception as error:  # of many kinds: no compiler, no headers of Python's, no place to write
+        pytest.skip(f"torch.compile compiles nothing here: {str(error).splitlines()[0]}")
     video, colour = planes()
     parameters = numbers(plain) | colour
-    try:
-        out = compiled(video, parameters)
-    except torch._inductor.exc.InductorError as error:
-        pytest.skip(f"no compiler for torch.compile here: {str(error).splitlines()[0]}")
+    out = compiled(video, parameters)
     assert torch.allclose(out, plain(video, parameters), atol=1e-5)
     assert out.stride() == plain(video, parameters).stride()
 
