@@ -101,6 +101,19 @@ def test_crops_lie_where_those_of_the_rgb_path_lie(
         assert np.abs(error).mean() < 4
 
 
+@pytest.mark.parametrize("crop", [(37, 20, 100, 60), (36, 21, 101, 61), (37, 21, 100, 60)], ids=str)
+def test_a_crop_between_chroma_samples_keeps_chroma_in_its_place(
+    crop: tuple[int, int, int, int], video_of: VideoOf
+) -> None:
+    """Cut without regard to that, it would be off by half a sample: up to 8 levels here."""
+    whole, colour = decode(video_of("h264_moving"), [9])
+    planes, found = decode(video_of("h264_moving"), [9], Placement(crop, crop[2:], (0, 0, 100, 60)))
+    error = planes_to_rgb(planes[0], found) - planes_to_rgb(whole[0], colour)[crop[1] :, crop[0] :][:60, :100]
+    assert np.abs(error[2:-2, 2:-2]).max() < 5.5
+    luma = split_planes(whole[0])[0][crop[1] :, crop[0] :][:60, :100]
+    assert np.array_equal(split_planes(planes[0])[0], luma)
+
+
 TURNS = [(degrees, mirrored) for degrees in (0, 90, 180, 270) for mirrored in (False, True)]
 
 
