@@ -17,6 +17,7 @@ BENCHMARKS: dict[str, list[str]] = {
     "throughput": ["--rounds=3"],
     "index_scale": [],
     "worker_memory": [],
+    "wire": ["--rounds=3"],
 }
 """Each benchmark's program and arguments; all take ``--out`` for their files and ``--json`` for their figures."""
 

@@ -19,6 +19,7 @@ from vidload import ClipDataset, DenseClips, RandomClips, RandomResizedCrop, Spa
 from vidload.dataset import Clip
 from vidload.errors import ArgumentError, IndexFormatError, StaleIndexError, VideoTooShortError
 from vidload.synthetic import read_number, write_film
+from vidload.transforms.colour import colour_parameters, yuv420_to_rgb
 from vidload.transforms.geometry import CenterCrop
 
 NAMES = ["h264_bframes", "h264_variable", "hevc_open_gop", "vp9", "mpeg4_avi"]
@@ -334,3 +335,37 @@ def test_all_kinds_of_films_can_be_in_one_data_set(film_file: FilmFolder, tmp_pa
         clip = dataset.seeded_sample(number, 0, 0)
         if film.width == 2 * film.height:  # of others, the cut takes part of the number
             assert numbers(clip) == [film.numbers[frame] for frame in clip.frames], film.name
+
+
+@pytest.mark.parametrize("decoder", ["auto", "pyav"])
+def test_clips_can_be_had_as_planes(index: Path, decoder: Any) -> None:
+    dataset = ClipDataset(index, RandomClips(4), size=RandomResizedCrop((48, 64), scale=(0.9, 1)), decoder=decoder)
+    assert dataset.wire_shape("yuv420") == (4, 72, 64)
+    assert dataset.wire_shape("rgb") == dataset.clip_shape == (4, 48, 64, 3)
+    assert dataset.clip_bytes() == 2 * (dataset.clip_bytes("yuv420") or 0) == 4 * 48 * 64 * 3
+    for row in range(len(NAMES)):
+        plan = dataset.plan(row, 0, random.Random(row).random)
+        planes, rgb = np.empty(plan.wire_shape("yuv420"), np.uint8), np.empty(plan.wire_shape("rgb"), np.uint8)
+        facts, others = dataset.decode(plan, planes, "yuv420"), dataset.decode(plan, rgb)
+        assert facts.colour is not None
+        assert others.colour is None
+        assert np.array_equal(facts.frames, others.frames)
+        found = yuv420_to_rgb(torch.from_numpy(planes)[None], **colour_parameters([facts.colour]))[0].numpy()
+        assert np.abs(found.astype(int) - rgb).mean() < 5
+
+
+def test_planes_of_native_size_take_even_videos(index: Path) -> None:
+    dataset = ClipDataset(index, SparseFrames(3), size=None)
+    assert dataset.wire_shape("yuv420") is dataset.clip_bytes("yuv420") is None
+    plan = dataset.plan(1, 0, lambda: 0.5)
+    assert plan.wire_shape("yuv420") == (3, 96, 128)
+    assert dataset.decode(plan, np.empty((3, 96, 128), np.uint8), "yuv420").colour is not None
+
+
+def test_planes_that_cannot_be_had_are_refused(index: Path) -> None:
+    with pytest.raises(ArgumentError, match="64 pixels wide and 63 high: both have to be even"):
+        ClipDataset(index, RandomClips(2), size=(63, 64)).wire_shape("yuv420")
+    with pytest.raises(ArgumentError, match="decoder='decord': it gives RGB only"):
+        ClipDataset(index, RandomClips(2), size=64, decoder="decord").wire_shape("yuv420")
+    with pytest.raises(ArgumentError, match="wire='nv12': there are 'rgb', 'yuv420'"):
+        ClipDataset(index, RandomClips(2), size=None).wire_shape("nv12")  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vidload.clips.random import clip_uniform, epoch_permutation
+from vidload.clips.random import clip_uniform, epoch_permutation, pixel_uniforms
 from vidload.errors import ArgumentError
 
 WORDS = st.integers(0, 2**64 - 1)
@@ -91,3 +91,15 @@ def test_numpy_integers_are_integers() -> None:
     number = clip_uniform(np.int64(3), np.uint64(4), np.int32(5))()  # type: ignore[arg-type]
     assert number == draw(3, 4, 5, 1)[0]
     assert type(number) is float
+
+
+def test_pixels_draw_numbers_of_their_own() -> None:
+    numbers = pixel_uniforms(3, 4, [5, 6], 5)
+    assert (numbers.shape, numbers.dtype) == ((2, 5), np.float64)
+    for row, sample in enumerate((5, 6)):
+        words = philox([1, 4, sample, 4], [3, 0]) + philox([2, 4, sample, 4], [3, 0])
+        assert numbers[row].tolist() == [(word >> 11) / 2**53 for word in words[:5]]
+        assert not set(numbers[row]) & set(draw(3, 4, sample, 64))
+        assert np.array_equal(pixel_uniforms(3, 4, [sample], 2)[0], numbers[row, :2])
+    assert pixel_uniforms(0, 0, [], 5).shape == (0, 5)
+    assert pixel_uniforms(0, 0, [1, 2], 0).shape == (2, 0)

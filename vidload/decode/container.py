@@ -11,15 +11,18 @@ import av
 import numpy as np
 import numpy.typing as npt
 from av.error import FFmpegError
+from av.video.codeccontext import VideoCodecContext
 
 from vidload.decode.protocol import Slice, make_packet, undecoded
 from vidload.index.bitstream import packet_role
 from vidload.index.header import open_header
+from vidload.index.video import Video
 
 __all__ = ["SliceFile", "mux_slice", "split_runs"]
 
 # mp4 for what it can hold, AVI for VP8 and a few others (it counts frames, as decord wants it), then the rest.
 _FORMATS = ("mp4", "avi", "matroska", "nut")
+_BT709, _UNSTATED, _BT601 = 1, 2, 6  # of AVColorSpace, AVColorPrimaries and AVColorTransferCharacteristic alike
 _FPS = 25  # of no meaning: frames are asked for by number
 
 
@@ -57,6 +60,7 @@ def mux_slice(piece: Slice) -> SliceFile:
                 context = stream.codec_context
                 context.width, context.height = piece.video.width, piece.video.height
                 context.pix_fmt = piece.video.pix_fmt  # mp4 states it of VP9
+                _state_colours(context, piece.video)
                 for number, (_, payload) in enumerate(piece.packets()):
                     packet = make_packet(payload)
                     packet.time_base = Fraction(1, _FPS)
@@ -76,6 +80,18 @@ def mux_slice(piece: Slice) -> SliceFile:
         frames = np.array([position[packet] for packet in piece.plan.wanted.tolist()], np.int64)
         return SliceFile(target.getvalue(), name, frames)
     raise undecoded(piece, "any", piece.plan.wanted.tolist(), f"no container holds codec {piece.video.codec}")
+
+
+def _state_colours(context: VideoCodecContext, video: Video) -> None:
+    """State matrix and range, for codecs that don't state their own; the header doesn't keep the container's."""
+    if (video.color_space, video.color_range) == (_UNSTATED, 0):
+        return
+    context.color_range = video.color_range
+    # mp4 states colours only where all are known. BT.601 is what is taken where no matrix is stated; the other two
+    # change nothing in a conversion to RGB.
+    context.colorspace = _BT601 if video.color_space == _UNSTATED else video.color_space
+    context.color_primaries = _BT709 if video.color_primaries == _UNSTATED else video.color_primaries
+    context.color_trc = _BT709 if video.color_trc == _UNSTATED else video.color_trc
 
 
 def split_runs(piece: Slice) -> Iterator[tuple[Slice, npt.NDArray[np.int64]]]:

@@ -46,7 +46,7 @@ class PyAVDecoder:
 
     def __init__(self, threads: int = 1) -> None:
         self._threads = threads
-        self._contexts: BoundedCache[bytes, VideoCodecContext] = BoundedCache(_MAX_CONTEXTS)
+        self._contexts: BoundedCache[tuple[object, ...], VideoCodecContext] = BoundedCache(_MAX_CONTEXTS)
         self._graphs: BoundedCache[tuple[object, ...], Graph] = BoundedCache(_MAX_GRAPHS)
 
     def decode(self, piece: Slice, placement: Placement, out: Frames) -> None:
@@ -114,14 +114,14 @@ class PyAVDecoder:
                 take(context.decode(None))
                 context.flush_buffers()
         except FFmpegError as error:
-            self._contexts.discard(video.header)
+            self._contexts.discard(_stream_of(video))
             wanted = sorted(rows) or [number]
             raise undecoded(piece, self.name, wanted, f"decoding packet {number} fails: {error.strerror}") from error
         except DecodeError:
-            self._contexts.discard(video.header)
+            self._contexts.discard(_stream_of(video))
             raise
         if corrupt or rows:
-            self._contexts.discard(video.header)
+            self._contexts.discard(_stream_of(video))
         damaged = _damaged(piece, corrupt)
         if damaged:
             raise undecoded(piece, self.name, damaged, "comes out damaged")
@@ -136,7 +136,7 @@ class PyAVDecoder:
     def _context(self, video: Video) -> VideoCodecContext:
         if video.codec not in _FLUSHABLE:
             return self._open(video)
-        return self._contexts.get(video.header, lambda: self._open(video))
+        return self._contexts.get(_stream_of(video), lambda: self._open(video))
 
     def _open(self, video: Video) -> VideoCodecContext:
         # The header's own context: its configuration record is followed by the zeros that decoders read past the end,
@@ -144,6 +144,8 @@ class PyAVDecoder:
         with open_header(video.header) as header:
             context: VideoCodecContext = header.streams.video[0].codec_context
         context.width, context.height = video.width, video.height
+        # Codecs that state no colours of their own have the container's, which the header doesn't keep.
+        context.color_range, context.colorspace = video.color_range, video.color_space
         if video.codec_tag:
             context.codec_tag = video.codec_tag
         if video.bits_per_coded_sample:
@@ -152,7 +154,9 @@ class PyAVDecoder:
         return context
 
     def _place(self, frame: VideoFrame, placement: Placement) -> Frames:
-        key = ("rgb", frame.width, frame.height, frame.format.name, placement.crop, placement.scaled)
+        # A scaler goes on with the matrix it had where a frame states none: colours are part of the key.
+        pixels = (frame.width, frame.height, frame.format.name, int(frame.colorspace), int(frame.color_range))
+        key = ("rgb", *pixels, placement.crop, placement.scaled)
         graph = self._graphs.get(key, lambda: _make_graph(frame, placement))
         graph.push(frame)
         placed = graph.pull()
@@ -163,6 +167,11 @@ class PyAVDecoder:
         x, y, width, height = placement.window
         window: Frames = picture[y : y + height, x : x + width]
         return window
+
+
+def _stream_of(video: Video) -> tuple[object, ...]:
+    """What a codec context is set up from."""
+    return video.header, video.color_range, video.color_space
 
 
 def _damaged(piece: Slice, corrupt: list[int]) -> list[int]:
