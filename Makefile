@@ -51,7 +51,7 @@ bench: $(VENV)/.installed ## Run all benchmarks and print their ratios
 GPU_PYTHON ?= python3
 
 gpu-check: ## Prove on a machine with a GPU what can't be tested without: GPU_PYTHON=python with torch for CUDA
-	VIDLOAD_REQUIRE_GPU=1 $(GPU_PYTHON) -m pytest -m gpu tests/gpu tests/decode
+	VIDLOAD_REQUIRE_GPU=1 $(GPU_PYTHON) -m pytest -m gpu tests
 	$(GPU_PYTHON) benchmarks/gpu.py --out build/gpu
 
 clean: ## Remove .venv and everything built

@@ -9,7 +9,7 @@ import torch
 from tests.transforms.test_pixels import JITTER, MEAN, STD, batch, numbers, planes
 from vidload import DeviceTransform
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU that torch's CUDA build can use")
+pytestmark = pytest.mark.gpu
 
 TRANSFORM = DeviceTransform(MEAN, STD, flip=0.5, jitter=JITTER)
 TOLERANCE = 2e-5 / min(STD)
