@@ -124,8 +124,7 @@ class ClipDataset:
             geometry such as ``RandomResizedCrop(224)``.
         decoder: ``"auto"`` (decord, and PyAV for the kinds of films that decord is wrong on), ``"decord"`` or
             ``"pyav"``; or ``"dali"``, with which workers only read, and `VideoLoader` decodes on its device.
-        fallback: With a decoder on the device: whether a clip that it can't decode is decoded by a CPU backend; if not,
-            that is an error.
+        fallback: With a decoder on the device: whether PyAV decodes a clip that it can't; if not, that is an error.
         max_pixels: Largest picture (width times height, as coded) that is decoded; a larger one is a `DecodeError`
             before memory is taken for it.
         drop_disposable: Leave out packets that no wanted frame needs; the pixels are the same either way.
@@ -262,8 +261,8 @@ class ClipDataset:
         """
         backends: Backends | None = getattr(self._local, "backends", None)
         if backends is None:
-            # Where DALI can't decode, the CPU backend is the one for the film.
-            decoder = "auto" if self.decoder == "dali" else self.decoder
+            # In the device's place: it takes every codec, and notices damage best.
+            decoder = "pyav" if self.decoder == "dali" else self.decoder
             backends = self._local.backends = Backends(decoder, max_pixels=self.max_pixels)
         video = plan.video
         times = backends.decode(
