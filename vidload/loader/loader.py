@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,17 +11,18 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch.utils.data import IterableDataset
 
-from vidload.clips.order import Order, SamplerOrder
+from vidload.clips.order import Order
 from vidload.clips.random import check_word
 from vidload.clips.schedule import Schedule
 from vidload.dataset import ClipDataset
-from vidload.errors import ArgumentError, EpochsExhaustedError, LoaderClosedError, VidloadError
+from vidload.errors import ArgumentError, EpochsExhaustedError
+from vidload.loader.arguments import check_count, check_length, sampler_order
 from vidload.loader.build import Parts, make_pipeline
 from vidload.loader.device import make_device
 from vidload.loader.faults import OnError
-from vidload.loader.pipeline import Finished, Pipeline, Position
+from vidload.loader.iterator import EpochIterator
+from vidload.loader.pipeline import Pipeline, Position
 from vidload.loader.ranks import find_ranks
 from vidload.loader.span import Span
 from vidload.loader.state import check_state, make_state
@@ -129,19 +129,19 @@ class VideoLoader:
         wire: Wire = "rgb",
         trace: Callable[[Span], None] | None = None,
     ) -> None:
-        batch_size = _count("batch_size", batch_size, 1)
-        num_workers = _count("num_workers", num_workers, 0)
+        batch_size = check_count("batch_size", batch_size, 1)
+        num_workers = check_count("num_workers", num_workers, 0)
         if epochs is not None:
-            epochs = _count("epochs", epochs, 1)
+            epochs = check_count("epochs", epochs, 1)
         if prefetch_batches is not None:
-            prefetch_batches = _count("prefetch_batches", prefetch_batches, 1)
+            prefetch_batches = check_count("prefetch_batches", prefetch_batches, 1)
         if worker_kind not in get_args(WorkerKind):
             raise ArgumentError(
                 f"worker_kind={worker_kind!r}: there are {' and '.join(map(repr, get_args(WorkerKind)))}"
             )
         if clip_timeout is not None and not clip_timeout > 0:
             raise ArgumentError(f"clip_timeout={clip_timeout!r}: give seconds above 0, or None for no limit")
-        device_prefetch = _count("device_prefetch", device_prefetch, 1)
+        device_prefetch = check_count("device_prefetch", device_prefetch, 1)
         check_wire(wire)
         functions = {
             "collate_fn": collate_fn,
@@ -160,14 +160,14 @@ class VideoLoader:
         self.prefetch_batches = prefetch_batches or max(2, -(-2 * num_workers // batch_size))
         self.seed = check_word("seed", seed)
         self.rank, self.world_size = find_ranks(rank, world_size)
-        length = _length(dataset)
+        length = check_length(dataset)
         self._order: Order
         if sampler is None and batch_sampler is None:
             self._order = Schedule(
                 length, batch_size, self.seed, shuffle, drop_last, rank=self.rank, world_size=self.world_size
             )
         else:
-            self._order = _sampler_order(sampler, batch_sampler, batch_size, shuffle, drop_last, self.prefetch_batches)
+            self._order = sampler_order(sampler, batch_sampler, batch_size, shuffle, drop_last, self.prefetch_batches)
         self._identity = {
             "seed": self.seed,
             "shuffle": bool(shuffle),
@@ -203,7 +203,7 @@ class VideoLoader:
             wire=wire,
             stats=self._stats,
         )
-        self._current: weakref.ref[_EpochIterator] | None = None
+        self._current: weakref.ref[EpochIterator] | None = None
         self._resumed = False
         self._repeated: npt.NDArray[np.bool_] | None = None
         self._start()
@@ -256,7 +256,7 @@ class VideoLoader:
         self._pipeline.check_open()
         self._end_loop()
         self._pipeline.begin(epoch)
-        iterator = _EpochIterator(self, epoch)
+        iterator = EpochIterator(self, epoch)
         self._current = weakref.ref(iterator)
         return iterator
 
@@ -316,93 +316,3 @@ class VideoLoader:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-
-class _EpochIterator(Iterator[Any]):
-    """One epoch's batches. Holds the loader, so that ``for batch in VideoLoader(...)`` keeps it alive."""
-
-    _loader: VideoLoader | None = None  # for `__del__`, should Ctrl-C hit `__init__`
-
-    def __init__(self, loader: VideoLoader, epoch: int) -> None:
-        self._epoch = epoch
-        self._begun = False
-        self.replaced = False
-        self._loader = loader
-
-    @property
-    def active(self) -> bool:
-        """Whether it may still be asked for batches."""
-        return self._loader is not None and self._begun and not self.replaced
-
-    def __next__(self) -> Any:
-        loader = self._loader
-        if loader is None:
-            raise StopIteration
-        if self.replaced:
-            raise LoaderClosedError(
-                f"this loop over epoch {self._epoch} was ended by a later one over the same loader, or by a state that "
-                "was loaded; make a loader for each of two loops at a time"
-            )
-        self._begun = True
-        try:
-            found = loader._pipeline.take()
-        except VidloadError:
-            self._leave()
-            raise
-        if not isinstance(found, Finished):
-            self._leave()
-            raise StopIteration
-        loader._resumed = False
-        loader._repeated = found.repeated
-        return found.batch
-
-    def _leave(self) -> None:
-        loader, self._loader = self._loader, None
-        if loader is None or self.replaced or not self._begun:
-            return
-        position = loader._pipeline.position
-        # An epoch of which nothing was taken is still to come.
-        if (position.epoch, position.taken) > (self._epoch, 0):
-            loader._resumed = False
-            loader._pipeline.leave(self._epoch)
-
-    def __del__(self) -> None:
-        self._leave()
-
-
-def _sampler_order(
-    sampler: Iterable[Any] | None,
-    batch_sampler: Iterable[Any] | None,
-    batch_size: int,
-    shuffle: bool,
-    drop_last: bool,
-    ahead: int,
-) -> SamplerOrder:
-    if batch_sampler is not None:
-        if sampler is not None or batch_size != 1 or shuffle or drop_last:
-            raise ArgumentError("batch_sampler: leave out batch_size, shuffle, sampler and drop_last beside it")
-        return SamplerOrder(batch_sampler, None, ahead=ahead)
-    assert sampler is not None
-    if shuffle:
-        raise ArgumentError("sampler: leave out shuffle beside it; the sampler gives the order")
-    return SamplerOrder(sampler, batch_size, drop_last, ahead)
-
-
-def _count(name: str, value: int, least: int) -> int:
-    try:
-        count = operator.index(value)
-    except TypeError:
-        count = least - 1
-    if isinstance(value, bool) or count < least:
-        raise ArgumentError(f"{name}={value!r}: give an integer of at least {least}")
-    return count
-
-
-def _length(dataset: Any) -> int:
-    map_style = hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
-    if not map_style or isinstance(dataset, IterableDataset):
-        raise ArgumentError(
-            f"dataset={dataset!r}: give a map-style data set, one with __len__ and __getitem__ (iterable ones have no "
-            "order to prefetch by)"
-        )
-    return len(dataset)
