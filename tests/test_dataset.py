@@ -14,6 +14,7 @@ import torch
 from torch.utils.data import DataLoader
 
 import vidload
+from tests.backends import BACKENDS
 from tests.films import FILMS, FILMS_BY_NAME, FilmFolder
 from vidload import ClipDataset, DenseClips, RandomClips, RandomResizedCrop, SparseFrames, UniformClips, VideoIndex
 from vidload.dataset import Clip
@@ -122,7 +123,7 @@ def test_videos_may_give_other_numbers_of_clips(index: Path) -> None:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("decoder", ["pyav", "decord"])
+@pytest.mark.parametrize("decoder", BACKENDS)
 def test_every_geometry_gives_its_size(index: Path, size: Any, shape: tuple[int, int], decoder: Any) -> None:
     dataset = ClipDataset(index, RandomClips(4), size=size, decoder=decoder)
     assert tuple(dataset[0].video.shape) == (3, 4, *shape)
@@ -184,7 +185,7 @@ def test_dropping_disposable_packets_changes_no_sample(index: Path) -> None:
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-@pytest.mark.parametrize("decoder", ["pyav", "decord"])
+@pytest.mark.parametrize("decoder", BACKENDS)
 def test_torchs_dataloader_takes_it(index: Path, num_workers: int, decoder: Any) -> None:
     dataset = ClipDataset(index, RandomClips(4, clips_per_video=2), size=64, decoder=decoder)
     dataset[0]  # what the parent has open must not disturb workers that are forked from it

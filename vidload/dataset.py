@@ -29,7 +29,7 @@ from vidload.decode.backends import (
     check_pixels,
     check_planes,
 )
-from vidload.decode.device import DEVICE_DECODERS, device_reason
+from vidload.decode.device import check_installed, device_reason
 from vidload.decode.encoded import EncodedClip, encode_slice
 from vidload.decode.protocol import Frames
 from vidload.decode.source import read_slice
@@ -122,8 +122,9 @@ class ClipDataset:
         clips: Which frames make up clips; ``RandomClips(num_frames=16, stride=4)`` by default.
         size: A side or (height, width) in pixels (short side scaled to it, centre cut out); None for native size; or a
             geometry such as ``RandomResizedCrop(224)``.
-        decoder: ``"auto"`` (decord, and PyAV for the kinds of films that decord is wrong on), ``"decord"`` or
-            ``"pyav"``; or ``"dali"``, with which workers only read, and `VideoLoader` decodes on its device.
+        decoder: ``"auto"`` (decord, and PyAV for the kinds of films that decord is wrong on), ``"decord"``, ``"pyav"``
+            or ``"torchcodec"``; or ``"dali"``, with which workers only read and `VideoLoader` decodes on its device, as
+            it does with torchcodec where that device isn't the CPU.
         fallback: With a decoder on the device: whether PyAV decodes a clip that it can't; if not, that is an error.
         max_pixels: Largest picture (width times height, as coded) that is decoded; a larger one is a `DecodeError`
             before memory is taken for it.
@@ -149,7 +150,9 @@ class ClipDataset:
         drop_disposable: bool = True,
         transform: Callable[[Clip], Any] | None = None,
     ) -> None:
-        if decoder not in DEVICE_DECODERS:
+        if decoder == "dali":
+            check_installed(decoder)
+        else:
             check_decoder(decoder)
         if transform is not None and not callable(transform):
             raise ArgumentError(f"transform={transform!r}: give a function of a clip, or None")
@@ -259,14 +262,14 @@ class ClipDataset:
             StaleIndexError: If the file isn't the one that was indexed.
             DecodeError: If a frame can't be decoded, or comes out damaged.
         """
-        backends: Backends | None = getattr(self._local, "backends", None)
-        if backends is None:
-            # In the device's place: it takes every codec, and notices damage best.
-            decoder = "pyav" if self.decoder == "dali" else self.decoder
-            backends = self._local.backends = Backends(decoder, max_pixels=self.max_pixels)
-        video = plan.video
-        times = backends.decode(
-            video, plan.frames, plan.placement, out, drop_disposable=self.drop_disposable, wire=wire
+        return self._decode(plan, out, wire, self.decoder)
+
+    def _decode(self, plan: ClipPlan, out: Frames, wire: Wire, decoder: str) -> ClipFacts:
+        kept: dict[str, Backends] = self._local.__dict__.setdefault("backends", {})
+        if decoder not in kept:
+            kept[decoder] = Backends(decoder, max_pixels=self.max_pixels)
+        times = kept[decoder].decode(
+            plan.video, plan.frames, plan.placement, out, drop_disposable=self.drop_disposable, wire=wire
         )
         return self._facts(plan, times)
 
@@ -292,11 +295,11 @@ class ClipDataset:
                 f"{video.path}: decoder {self.decoder} can't decode it on {device_type}: {reason}; with fallback=True "
                 "a CPU backend does"
             )
-        if on_cpu or reason is not None:
-            check_pixels(video, self.max_pixels)
-            out = np.empty(plan.shape, np.uint8)
-            return replace(self.decode(plan, out), fallback=True), out
         check_pixels(video, self.max_pixels)
+        if on_cpu or reason is not None:
+            out = np.empty(plan.shape, np.uint8)
+            # PyAV takes every codec, and notices damage best.
+            return replace(self._decode(plan, out, "rgb", "pyav"), fallback=True), out
         started = time.monotonic()
         piece = read_slice(video, plan.frames, drop_disposable=self.drop_disposable)
         clip = encode_slice(piece, plan.placement)
@@ -346,8 +349,7 @@ class ClipDataset:
 
     def close(self) -> None:
         """Close this thread's decoders; they are opened again when needed."""
-        backends: Backends | None = getattr(self._local, "backends", None)
-        if backends is not None:
+        for backends in self._local.__dict__.get("backends", {}).values():
             backends.close()
 
     def __repr__(self) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.backends import BACKENDS, NEEDS_TORCHCODEC
 from tests.films import FILMS, Film, FilmFolder, remux
 from vidload.decode import pyav as pyav_module
 from vidload.decode.backends import Backends, check_decoder, decord_reason
@@ -30,10 +31,10 @@ Linear = Callable[[Film | str], Frames]
 
 UNCHECKED_BY_DECORD = {"ffv1", "mpeg2video"}
 CASES = [
-    pytest.param(film, decoder, id=f"{film}-{decoder}")
+    pytest.param(film, decoder, id=f"{film}-{decoder}", marks=[NEEDS_TORCHCODEC] if decoder == "torchcodec" else [])
     for film in FILMS
-    for decoder in ("pyav", "decord")
-    if decoder == "pyav" or film.codec not in UNCHECKED_BY_DECORD
+    for decoder in ("pyav", "decord", "torchcodec")
+    if decoder != "decord" or film.codec not in UNCHECKED_BY_DECORD
 ]
 each_film_and_decoder = pytest.mark.parametrize(("film", "decoder"), CASES)
 
@@ -121,7 +122,7 @@ def test_dropping_disposable_packets_changes_no_pixel(film: Film, decoder: str, 
     assert fewer == bool(np.any(video.packet_flags & DISPOSABLE))
 
 
-@pytest.mark.parametrize("decoder", ["pyav", "decord"])
+@pytest.mark.parametrize("decoder", BACKENDS)
 def test_random_frames_in_random_films_by_one_decoder(decoder: str, video_of: VideoOf, linear: Linear) -> None:
     """360 sets of frames, films and directions in time mixed: what came before must not matter."""
     draw = random.Random(2)
@@ -189,7 +190,7 @@ def test_backends_differ_little_where_a_crop_is_scaled(footage: list[Path], film
             assert np.percentile(levels, 99.9) <= 32
 
 
-@pytest.mark.parametrize("decoder", ["pyav", "decord"])
+@pytest.mark.parametrize("decoder", BACKENDS)
 @pytest.mark.parametrize("flip", [False, True])
 def test_a_crop_is_cut_where_it_is_asked_for(decoder: str, flip: bool, video_of: VideoOf, linear: Linear) -> None:
     video, frames = video_of("h264_moving"), [0, 30]
@@ -200,7 +201,7 @@ def test_a_crop_is_cut_where_it_is_asked_for(decoder: str, flip: bool, video_of:
         assert np.abs(got.astype(np.int16) - (wanted[:, :, ::-1] if flip else wanted)).mean() < 3
 
 
-@pytest.mark.parametrize("decoder", ["pyav", "decord"])
+@pytest.mark.parametrize("decoder", BACKENDS)
 def test_odd_columns_are_kept_when_rows_are_cut(decoder: str, video_of: VideoOf, linear: Linear) -> None:
     """libavfilter's crop rounds an odd place or length down to whole chroma pixels unless told not to."""
     video = video_of("h264_moving")
@@ -259,7 +260,7 @@ def test_auto_takes_pyav_for_films_too_narrow_for_decord(tmp_path: Path) -> None
         Backends("decord").choose(video)
 
 
-@pytest.mark.parametrize("decoder", ["pyav", "decord"])
+@pytest.mark.parametrize("decoder", BACKENDS)
 def test_films_of_one_size_and_other_colours_share_a_decoder(decoder: str, tmp_path: Path) -> None:
     """Scalers are kept by size and format: each frame still is converted by its own matrix."""
     videos = []
@@ -282,7 +283,7 @@ def test_a_decoder_that_does_not_exist_is_refused() -> None:
             Backends(decoder)
 
 
-@pytest.mark.parametrize("decoder", ["pyav", "decord"])
+@pytest.mark.parametrize("decoder", BACKENDS)
 def test_times_of_reading_and_decoding_follow_each_other(decoder: str, video_of: VideoOf) -> None:
     video = video_of("h264_bframes")
     out = np.empty((1, 128, 256, 3), np.uint8)

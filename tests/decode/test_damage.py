@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.backends import BACKENDS
 from tests.films import Film, FilmFolder
 from vidload.decode.film import Film as OpenedFilm
 from vidload.decode.film import open_video
@@ -81,7 +82,7 @@ def test_an_error_names_all_frames_of_a_clip_that_are_damaged(
         open_video(path, "pyav").frames([10, 20, 30, 40])
 
 
-@pytest.mark.parametrize("decoder", ["pyav", "decord"])
+@pytest.mark.parametrize("decoder", BACKENDS)
 @pytest.mark.parametrize("name", ["h264_moving", "hevc", "mpeg4"])
 def test_both_backends_notice_a_packet_without_a_head(
     name: str, decoder: str, film_file: FilmFolder, tmp_path: Path, video_of: VideoOf

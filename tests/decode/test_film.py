@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 import vidload
+from tests.backends import BACKENDS
 from tests.films import FILMS, Film, FilmFolder
 from vidload.decode.film import open_video
 from vidload.errors import ArgumentError, StaleIndexError, UnreadableVideoError
 from vidload.synthetic import read_number
 from vidload.transforms.geometry import CenterCrop, RandomResizedCrop, Resize
 
-decoders = pytest.mark.parametrize("decoder", ["auto", "pyav", "decord"])
+decoders = pytest.mark.parametrize("decoder", ["auto", *BACKENDS])
 
 
 @pytest.mark.parametrize("film", FILMS, ids=str)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.backends import BACKENDS
 from tests.films import Film, FilmFolder, remux
 from tests.index.videos import make_video
 from vidload.decode.film import open_video
@@ -83,7 +84,7 @@ def turned(film_file: FilmFolder, tmp_path: Path) -> Callable[[tuple[int, bool]]
 
 
 @each_turn
-@pytest.mark.parametrize("decoder", ["pyav", "decord"])
+@pytest.mark.parametrize("decoder", BACKENDS)
 def test_films_are_shown_as_their_header_says(
     turn: tuple[int, bool],
     decoder: str,

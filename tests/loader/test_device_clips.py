@@ -113,7 +113,7 @@ def run(loader: VideoLoader, epochs: int = 2) -> list[str]:
 
 @every_kind
 def test_batches_are_those_of_the_cpu(kind: dict[str, Any], index: Path, backend: Backend) -> None:
-    loader = VideoLoader(clips(index), 4, shuffle=True, seed=4, **kind)
+    loader = VideoLoader(clips(index), 4, epochs=2, shuffle=True, seed=4, **kind)
     assert run(loader) == run(VideoLoader(clips(index, "pyav"), 4, shuffle=True, seed=4, num_workers=0))
     (decoder,) = backend.made  # kept over epochs
     assert decoder.closed == 1
@@ -126,7 +126,7 @@ def test_batches_are_those_of_the_cpu(kind: dict[str, Any], index: Path, backend
 @every_kind
 def test_what_the_device_fails_on_is_decoded_by_the_cpu(kind: dict[str, Any], index: Path, backend: Backend) -> None:
     backend.bad = frozenset(("h264_bframes", number) for number in range(100))
-    loader = VideoLoader(clips(index), 6, shuffle=True, seed=4, **kind)
+    loader = VideoLoader(clips(index), 6, epochs=2, shuffle=True, seed=4, **kind)
     assert run(loader) == run(VideoLoader(clips(index, "pyav"), 6, shuffle=True, seed=4, num_workers=0))
     stats = loader.stats()
     assert (stats["fallbacks"], stats["errors"]) == (16, 0)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import vidload
+from tests.backends import BACKENDS
 from tests.films import FilmFolder
 from tests.loader import faulty
 from tests.loader.faulty import Arrays, Fate, FatefulClips, Plain, contents, stack
@@ -76,7 +77,7 @@ def damaged_index(film_file: FilmFolder, folder: Path) -> Path:
 
 
 @one_of_each
-@pytest.mark.parametrize("decoder", ["pyav", "decord"])
+@pytest.mark.parametrize("decoder", BACKENDS)
 def test_a_decoders_error_names_video_frames_backend_and_cause(
     kind: dict[str, Any], decoder: Any, film_file: FilmFolder, tmp_path: Path
 ) -> None:

@@ -187,7 +187,7 @@ class DatasetConfig(Settings):
     index: str = Field(min_length=1, description="The index; a relative path counts from the configuration's folder.")
     clips: Clips = _key("Which frames make up the clips.")
     size: AnySize = _key("Side, [height, width], null for the picture as it is, or a geometry with its type.")
-    decoder: Literal["auto", "decord", "pyav", "dali"] = _key("The backend, or auto.")
+    decoder: Literal["auto", "decord", "pyav", "torchcodec", "dali"] = _key("The backend, or auto.")
     fallback: bool = _key("Whether clips that the device can't decode are decoded on the CPU.")
     max_pixels: Count = _key("Largest picture that is decoded, in pixels.")
     drop_disposable: bool = _key("Whether packets that no wanted frame needs are left out.")

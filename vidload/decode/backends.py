@@ -13,6 +13,7 @@ from vidload.decode.decord import DecordDecoder, gives_width
 from vidload.decode.protocol import Decoder, Frames
 from vidload.decode.pyav import PyAVDecoder
 from vidload.decode.source import read_slice
+from vidload.decode.torchcodec import TorchcodecDecoder, torchcodec_reason
 from vidload.errors import ArgumentError, DecodeError
 from vidload.index.video import HIDDEN, IntArray, Video
 from vidload.transforms.geometry import Placement
@@ -20,7 +21,7 @@ from vidload.transforms.planar import PlaneColour, Wire, check_wire, clip_shape
 
 __all__ = ["MAX_PIXELS", "Backends", "DecodeTimes", "DecoderName", "check_decoder", "check_pixels", "check_planes"]
 
-DecoderName = Literal["auto", "decord", "pyav"]
+DecoderName = Literal["auto", "decord", "pyav", "torchcodec"]
 
 MAX_PIXELS = 8192 * 8192
 """Largest picture that is decoded by default, in pixels."""
@@ -42,13 +43,19 @@ def check_decoder(decoder: str) -> None:
     """Refuse a decoder that doesn't exist.
 
     Raises:
-        ArgumentError: If it doesn't.
+        ArgumentError: If it doesn't, or isn't installed.
     """
     if decoder not in get_args(DecoderName):
         raise ArgumentError(f"decoder={decoder!r}: there are {', '.join(map(repr, get_args(DecoderName)))}")
+    if decoder == "torchcodec":
+        TorchcodecDecoder()
 
 
-_MAKERS: dict[str, Callable[[], Decoder]] = {"pyav": PyAVDecoder, "decord": DecordDecoder}
+_MAKERS: dict[str, Callable[[], Decoder]] = {
+    "pyav": PyAVDecoder,
+    "decord": DecordDecoder,
+    "torchcodec": TorchcodecDecoder,
+}
 
 # Codecs that decord was checked on; see docs/decoders.md.
 _DECORD_CODECS = frozenset({"av1", "h264", "hevc", "mjpeg", "mpeg4", "vp8", "vp9"})
@@ -63,6 +70,10 @@ def decord_reason(video: Video) -> str | None:
     if not gives_width(video.width):
         return f"it fails on pictures {video.width} pixels wide"
     return None
+
+
+_REASONS: dict[str, Callable[[Video], str | None]] = {"decord": decord_reason, "torchcodec": torchcodec_reason}
+"""Of those that don't take every film: why they don't."""
 
 
 def check_planes(decoder: str) -> None:
@@ -109,17 +120,18 @@ class Backends:
 
         Raises:
             ArgumentError: If the backend asked for by name can't give planes, and `wire` wants them.
-            DecodeError: If decord is asked for by name and is wrong on this kind of film.
+            DecodeError: If a backend is asked for by name that is wrong on this kind of film.
         """
         name = self._decoder
         if wire == "yuv420":
             check_planes(name)
             name = "pyav"
-        if name != "pyav":
-            reason = decord_reason(video)
-            if reason is not None and name == "decord":
-                raise DecodeError(f"{video.path}: decord can't be used: {reason}; use decoder='pyav' or 'auto'")
-            name = "decord" if reason is None else "pyav"
+        if name == "auto":
+            name = "decord" if decord_reason(video) is None else "pyav"
+        elif name in _REASONS:
+            reason = _REASONS[name](video)
+            if reason is not None:
+                raise DecodeError(f"{video.path}: {name} can't be used: {reason}; use decoder='pyav' or 'auto'")
         if name not in self._made:
             self._made[name] = _MAKERS[name]()
         return self._made[name]

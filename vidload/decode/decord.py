@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import io
 
-import av
 import numpy as np
 import numpy.typing as npt
 
 from vidload.decode.container import mux_slice, split_runs
 from vidload.decode.orient import as_coded, as_shown
 from vidload.decode.protocol import Frames, Slice, undecoded
+from vidload.decode.scale import crop_and_scale
 from vidload.transforms.geometry import Placement
 
 __all__ = ["DecordDecoder", "gives_width"]
@@ -80,15 +80,8 @@ class DecordDecoder:
             )
         x, y, w, h = coded.window
         for row, number in zip(rows.tolist(), at.tolist(), strict=True):
-            picture = frames[number] if whole else _crop_and_scale(frames[number], coded)
+            picture = frames[number] if whole else crop_and_scale(frames[number], coded)
             out[row] = as_shown(video, placement, picture[y : y + h, x : x + w])
 
     def close(self) -> None:
         """Nothing is kept open."""
-
-
-def _crop_and_scale(frame: Frames, placement: Placement) -> Frames:
-    x, y, width, height = placement.crop
-    crop = np.ascontiguousarray(frame[y : y + height, x : x + width])
-    scaled = av.VideoFrame.from_ndarray(crop, format="rgb24").reformat(*placement.scaled, interpolation="BICUBIC")
-    return scaled.to_ndarray().astype(np.uint8, copy=False)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from vidload.decode.encoded import DeviceDecoder
+from vidload.errors import ArgumentError
 from vidload.index.video import Video
 
-__all__ = ["DEVICE_DECODERS", "DeviceBackend", "decodes_on_device", "device_reason"]
+__all__ = ["DEVICE_DECODERS", "DeviceBackend", "check_installed", "decodes_on_device", "device_reason"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class DeviceBackend:
     on_cpu: bool
     reason: Callable[[str, Video], str | None]
     make: Callable[[str], DeviceDecoder]
+    package: str | None = None
+    """What has to be installed for it."""
 
 
 def _dali_reason(device_type: str, video: Video) -> str | None:
@@ -41,7 +45,7 @@ def _make_dali(device: str) -> DeviceDecoder:
 def _torchcodec_reason(device_type: str, video: Video) -> str | None:
     from vidload.decode.torchcodec import torchcodec_device_reason
 
-    return torchcodec_device_reason(video.codec, video.pix_fmt)
+    return torchcodec_device_reason(video)
 
 
 def _make_torchcodec(device: str) -> DeviceDecoder:
@@ -51,10 +55,25 @@ def _make_torchcodec(device: str) -> DeviceDecoder:
 
 
 DEVICE_DECODERS: dict[str, DeviceBackend] = {
-    "dali": DeviceBackend(True, _dali_reason, _make_dali),
-    "torchcodec": DeviceBackend(False, _torchcodec_reason, _make_torchcodec),
+    "dali": DeviceBackend(True, _dali_reason, _make_dali, "nvidia.dali"),
+    "torchcodec": DeviceBackend(False, _torchcodec_reason, _make_torchcodec, "torchcodec"),
 }
 """By the name that a data set has them by."""
+
+
+def check_installed(decoder: str) -> None:
+    """Refuse a decoder of `DEVICE_DECODERS` that isn't installed.
+
+    Raises:
+        ArgumentError: If it isn't.
+    """
+    package = DEVICE_DECODERS[decoder].package
+    try:
+        found = package is None or importlib.util.find_spec(package) is not None
+    except ModuleNotFoundError:  # of the package around it
+        found = False
+    if not found:
+        raise ArgumentError(f"decoder={decoder!r}: {package} isn't installed; pip install 'vidload[{decoder}]'")
 
 
 def decodes_on_device(decoder: str, device_type: str) -> bool:

@@ -125,7 +125,7 @@ def open_video(path: str | os.PathLike[str], decoder: DecoderName = "auto") -> F
 
     Args:
         path: The file; it is demuxed once, which takes about 0.1 s for 5 minutes.
-        decoder: ``"auto"``, ``"decord"`` or ``"pyav"``.
+        decoder: ``"auto"``, ``"decord"``, ``"pyav"`` or ``"torchcodec"``.
 
     Returns:
         The film: `len`, `pts`, `width`, `height`, `fps`, `frames`, `at`.
