@@ -24,7 +24,7 @@ BELOW = {
     "dataset": {"errors", "index", "transforms", "decode", "clips"},
     "loader": {"errors", "index", "transforms", "decode", "clips", "dataset"},
     "config": {"errors", "index", "transforms", "decode", "clips", "dataset", "loader"},
-    "report": {"errors", "index", "transforms", "decode", "clips", "dataset", "loader"},
+    "report": {"errors", "synthetic", "index", "transforms", "decode", "clips", "dataset", "loader"},
 }
 """For each module or folder of vidload, what it may import; the command line may import all of them."""
 BELOW["cli"] = {"", *BELOW}  # "" is vidload itself
