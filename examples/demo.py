@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from torch.utils.data import DataLoader
-from train import normalize, small_net
+from train import MEAN, STD, small_net
 
 import vidload
 from vidload.report.timeline import Panel, Step, draw_timeline
@@ -59,6 +59,13 @@ class Run:
     spans: list[vidload.Span] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     samples: list[np.ndarray] = field(default_factory=list)
+
+
+def normalize(video: torch.Tensor) -> torch.Tensor:
+    """Turn uint8[B, C, T, H, W] into float32 of about zero mean and unit variance per channel."""
+    shape = (1, 3, 1, 1, 1)
+    mean, std = (torch.tensor(values, device=video.device).view(shape) for values in (MEAN, STD))
+    return video.float().div_(255).sub_(mean).div_(std)
 
 
 def new_run(name: str, classes: int, args: argparse.Namespace) -> Run:

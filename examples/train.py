@@ -17,13 +17,6 @@ MEAN = (0.45, 0.45, 0.45)
 STD = (0.225, 0.225, 0.225)
 
 
-def normalize(video: torch.Tensor) -> torch.Tensor:
-    """Turn uint8[B, C, T, H, W] into float32 of about zero mean and unit variance per channel."""
-    shape = (1, 3, 1, 1, 1)
-    mean, std = (torch.tensor(values, device=video.device).view(shape) for values in (MEAN, STD))
-    return video.float().div_(255).sub_(mean).div_(std)
-
-
 def small_net(num_classes: int, width: int = 16) -> nn.Module:
     """Build a net that takes clips float32[B, 3, T, H, W] and gives scores float32[B, num_classes]."""
 
@@ -76,21 +69,22 @@ def main() -> None:
         num_workers=args.num_workers,
         shuffle=True,
         seed=args.seed,
+        device=args.device,
+        device_transform=vidload.DeviceTransform(mean=MEAN, std=STD),  # float32, made there ahead of time
     )
     with loader:
         for epoch in range(args.epochs):
             seen = right = 0
             total = 0.0
             for batch in loader:
-                video, label = normalize(batch.video.to(args.device)), batch.label.to(args.device)
-                scores = model(video)
-                loss = nn.functional.cross_entropy(scores, label)
+                scores = model(batch.video)
+                loss = nn.functional.cross_entropy(scores, batch.label)
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
-                seen += len(label)
-                right += int((scores.argmax(1) == label).sum())
-                total += float(loss.detach()) * len(label)
+                seen += len(batch)
+                right += int((scores.argmax(1) == batch.label).sum())
+                total += float(loss.detach()) * len(batch)
             print(f"epoch {epoch}: loss {total / seen:.3f}, accuracy {right / seen:.1%} of {seen} clips")
 
 
