@@ -61,7 +61,10 @@ def run_vidload(args: argparse.Namespace, decoder: str) -> dict[str, Any]:
     cpu = cpu_seconds() - before
     np.save(args.pixels, np.concatenate(pixels))
     count = sum(map(len, plan))
-    stages = {f"{kind}_s": sum(s.end - s.start for s in spans if s.kind == kind) / count for kind in ("read", "decode")}
+    stages = {
+        f"{kind}_s": sum(s.end - s.start for s in spans if s.kind == kind) / count
+        for kind in ("read", "decode", "convert")
+    }
     return rates(start, times, count, cpu) | stages | {"plan": [plan]}
 
 

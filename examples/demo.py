@@ -186,7 +186,7 @@ def train_with_vidload(index: Path, args: argparse.Namespace, progress: Progress
     ) as loader:
         recorded = Recorded(loader, labeled)
         train(run, recorded, args.epochs, len(loader), progress)
-    run.spans += [span for span in traced if span.kind in ("read", "decode")]
+    run.spans += [span for span in traced if span.kind in ("read", "decode", "convert")]
     return run, recorded, classes
 
 

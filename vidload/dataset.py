@@ -28,6 +28,7 @@ from vidload.decode.backends import (
     check_decoder,
     check_pixels,
     check_planes,
+    work_of,
 )
 from vidload.decode.device import check_installed, device_reason
 from vidload.decode.encoded import EncodedClip, encode_slice
@@ -304,7 +305,7 @@ class ClipDataset:
         piece = read_slice(video, plan.frames, drop_disposable=self.drop_disposable)
         clip = encode_slice(piece, plan.placement)
         read = time.monotonic()
-        return self._facts(plan, DecodeTimes(started, read, read)), clip
+        return self._facts(plan, DecodeTimes(started, read, read, work=work_of(piece))), clip
 
     def _facts(self, plan: ClipPlan, times: DecodeTimes) -> ClipFacts:
         video = plan.video

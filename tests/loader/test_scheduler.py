@@ -37,9 +37,16 @@ def make(
     assembly = SampleAssembly(0, packed=False, default_collate=False) if collated else InPlace()
     order = Schedule(samples, batch_size)
     faults = Faults("raise", 1.0, None, order, lambda sample: {}, 0)
-    scheduler = Scheduler(order, epochs, pool, assembly, faults, depth=depth, stats=Stats(trace))
+    scheduler = Scheduler(order, epochs, pool, assembly, faults, depth=depth, stats=stats_of(trace))
     scheduler.start()
     return scheduler, pool
+
+
+def stats_of(trace: Any) -> Stats:
+    stats = Stats()
+    if trace is not None:
+        stats.add_observer(trace)
+    return stats
 
 
 def turn(scheduler: Scheduler, epoch: int, taken: int) -> list[tuple[Key, Finished]]:

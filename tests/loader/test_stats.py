@@ -36,7 +36,15 @@ def test_clips_are_counted_and_timed(kind: dict[str, Any], clips: ClipDataset) -
     assert (stats["batches"], stats["samples"]) == (6, 20)
     assert (stats["errors"], stats["replaced"], stats["restarts"], stats["fallbacks"]) == (0, 0, 0, 0)
     counts = {name: stage["count"] for name, stage in stats["stages"].items()}
-    assert counts == {"read": 20, "decode": 20, "wait": 6}
+    assert counts == {"read": 20, "decode": 20, "convert": 20, "wait": 6}
+    assert stats["wanted"] == 80
+    assert 0 < stats["leading"] < stats["packets"]
+    assert stats["dropped"] > 0
+    assert stats["bytes"] > 1000
+    assert stats["opened"] + stats["reused"] >= 20
+    assert 0 <= stats["starved"] <= 1
+    assert 0 <= stats["backpressure"] <= 1
+    assert stats["advice"]
     for stage in stats["stages"].values():
         assert (
             0 < stage["p50"] <= stage["p95"] <= stage["p99"] <= stage["max"] <= stage["total"] <= stats["seconds"] * 2

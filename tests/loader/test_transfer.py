@@ -22,6 +22,8 @@ from vidload.loader import loader as loader_module
 from vidload.loader.device import Host, make_device
 from vidload.loader.pipeline import Finished
 from vidload.loader.ring import Ring
+from vidload.loader.span import Span
+from vidload.loader.stats import Stats
 from vidload.loader.transfer import Sent, Transfer, map_tensors, tensors_of
 
 ROW = 48
@@ -131,6 +133,22 @@ def test_a_slot_is_kept_until_its_copy_is_done() -> None:
     device.finish()
     transfer.collect()
     assert ring.take(ROW)[0] is slot
+
+
+def test_copies_are_timed_when_they_are_done() -> None:
+    spans: list[Span] = []
+    stats = Stats()
+    stats.add_observer(spans.append)
+    device = SimulatedDevice()
+    transfer = Transfer(device, stats=stats)  # type: ignore[arg-type]
+    transfer.send(Finished(torch.arange(4)), (3, 5))
+    transfer.collect()
+    assert not spans
+    device.finish()
+    transfer.collect()
+    (span,) = spans
+    assert span[:4] == ("transfer", -1, 3, 5)
+    assert span.end - span.start == pytest.approx(0.25)
 
 
 def test_close_waits_for_copies() -> None:

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from vidload.decode.decord import DecordDecoder, gives_width
-from vidload.decode.protocol import Decoder, Frames
+from vidload.decode.protocol import Decoder, Frames, Slice
 from vidload.decode.pyav import PyAVDecoder
 from vidload.decode.source import read_slice
 from vidload.decode.torchcodec import TorchcodecDecoder, torchcodec_reason
@@ -19,7 +19,17 @@ from vidload.index.video import HIDDEN, IntArray, Video
 from vidload.transforms.geometry import Placement
 from vidload.transforms.planar import PlaneColour, Wire, check_wire, clip_shape
 
-__all__ = ["MAX_PIXELS", "Backends", "DecodeTimes", "DecoderName", "check_decoder", "check_pixels", "check_planes"]
+__all__ = [
+    "MAX_PIXELS",
+    "Backends",
+    "DecodeTimes",
+    "DecodeWork",
+    "DecoderName",
+    "check_decoder",
+    "check_pixels",
+    "check_planes",
+    "work_of",
+]
 
 DecoderName = Literal["auto", "decord", "pyav", "torchcodec"]
 
@@ -30,13 +40,48 @@ _EARLIER_KEYFRAMES = (0, 1, 4)
 
 
 @dataclass(frozen=True, slots=True)
+class DecodeWork:
+    """What was done for a clip.
+
+    Attributes:
+        bytes: Read from the file.
+        packets: Read, and decoded.
+        wanted: Distinct frames that were wanted.
+        leading: Packets decoded before the first wanted frame of their run.
+        dropped: Packets left out, between others that were read.
+        convert: Seconds of decoding that placing the wanted frames took.
+        reused: Runs decoded with something open already.
+        opened: Runs for which it had to be opened.
+    """
+
+    bytes: int
+    packets: int
+    wanted: int
+    leading: int
+    dropped: int
+    convert: float = 0.0
+    reused: int = 0
+    opened: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class DecodeTimes:
-    """When a clip was read and decoded, in seconds of `time.monotonic`; and what the numbers of planes mean."""
+    """When a clip was read and decoded, in seconds of `time.monotonic`; what was done; what planes' numbers mean."""
 
     started: float
     read: float
     decoded: float
     colour: PlaneColour | None = None
+    work: DecodeWork | None = None
+
+
+def work_of(piece: Slice, *, convert: float = 0.0, reused: int = 0, opened: int = 0) -> DecodeWork:
+    """What a slice makes a decoder do."""
+    plan = piece.plan
+    size = sum(len(payload) for run in piece.data for payload in run)
+    return DecodeWork(
+        size, plan.num_packets, plan.num_wanted, plan.num_leading, plan.num_dropped, convert, reused, opened
+    )
 
 
 def check_decoder(decoder: str) -> None:
@@ -175,6 +220,7 @@ class Backends:
         if out.shape != shape or (wire == "yuv420" and not out.flags.c_contiguous):
             raise ArgumentError(f"out of shape {out.shape}: give uint8{list(shape)}, in one piece for wire='yuv420'")
         colour = None
+        before = (decoder.convert_seconds, decoder.reused, decoder.opened)
         started = time.monotonic()
         for earlier in _EARLIER_KEYFRAMES:
             piece = read_slice(video, frames, drop_disposable=drop_disposable, earlier_keyframes=earlier)
@@ -190,7 +236,11 @@ class Backends:
                     raise
             else:
                 break
-        return DecodeTimes(started, read, time.monotonic(), colour)
+        decoded = time.monotonic()
+        after = (decoder.convert_seconds, decoder.reused, decoder.opened)
+        convert, reused, opened = (now - then for now, then in zip(after, before, strict=True))
+        work = work_of(piece, convert=convert, reused=int(reused), opened=int(opened))
+        return DecodeTimes(started, read, decoded, colour, work)
 
     def close(self) -> None:
         """Close all backends that were made."""

@@ -59,9 +59,20 @@ class Slice:
 
 
 class Decoder(Protocol):
-    """One backend, with whatever it keeps open between clips. Used by one thread at a time."""
+    """One backend, with whatever it keeps open between clips. Used by one thread at a time.
+
+    Attributes:
+        name: What it is called.
+        convert_seconds: Of the time of all that was decoded, what placing wanted frames took (scaling, colours,
+            turning), as far as it can be told from decoding.
+        reused: How often it decoded a run with something open already.
+        opened: How often it had to open it.
+    """
 
     name: str
+    convert_seconds: float
+    reused: int
+    opened: int
 
     def decode(self, piece: Slice, placement: Placement, out: Frames) -> None:
         """Decode the wanted frames of a slice into memory that is given.

@@ -6,6 +6,7 @@ header share one.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -46,6 +47,8 @@ class PyAVDecoder:
 
     def __init__(self, threads: int = 1) -> None:
         self._threads = threads
+        self.convert_seconds = 0.0
+        self.reused = self.opened = 0
         self._contexts: BoundedCache[tuple[object, ...], VideoCodecContext] = BoundedCache(_MAX_CONTEXTS)
         self._graphs: BoundedCache[tuple[object, ...], Graph] = BoundedCache(_MAX_GRAPHS)
 
@@ -101,7 +104,9 @@ class PyAVDecoder:
                         [packet],
                         f"the picture is {frame.width}×{frame.height} here, but {video.width}×{video.height} elsewhere",
                     )
+                start = time.perf_counter()
                 write(packet, frame, targets)
+                self.convert_seconds += time.perf_counter() - start
 
         number = -1
         try:
@@ -134,11 +139,15 @@ class PyAVDecoder:
         self._graphs.clear()
 
     def _context(self, video: Video) -> VideoCodecContext:
+        opened = self.opened
         if video.codec not in _FLUSHABLE:
             return self._open(video)
-        return self._contexts.get(_stream_of(video), lambda: self._open(video))
+        context = self._contexts.get(_stream_of(video), lambda: self._open(video))
+        self.reused += self.opened == opened
+        return context
 
     def _open(self, video: Video) -> VideoCodecContext:
+        self.opened += 1
         # The header's own context: its configuration record is followed by the zeros that decoders read past the end,
         # which PyAV's setter for it leaves out.
         with open_header(video.header) as header:

@@ -36,6 +36,16 @@ class SlicePlan:
         """Distinct frames wanted."""
         return len(np.unique(self.wanted))
 
+    @property
+    def num_dropped(self) -> int:
+        """Packets between the first and the last of each run that are left out."""
+        return sum(int(run[-1] - run[0]) + 1 - len(run) for run in self.runs)
+
+    @property
+    def num_leading(self) -> int:
+        """Packets that are decoded before the first wanted frame of their run."""
+        return sum(int(np.isin(run, self.wanted).argmax()) for run in self.runs)
+
 
 def plan_slice(
     video: Video, frames: Sequence[int] | IntArray, *, drop_disposable: bool = True, earlier_keyframes: int = 0

@@ -17,6 +17,7 @@ from vidload.loader.messages import ClipTask, CollateTask, SampleTask, Task
 from vidload.loader.parcel import ROW_BYTES, Parcel, open_copied, open_mapped
 from vidload.loader.pixels import ClipPixels
 from vidload.loader.ring import Ring, Slot
+from vidload.loader.stats import Stats
 from vidload.transforms.planar import Wire
 
 __all__ = ["Assembly", "ClipAssembly", "RowsError", "SampleAssembly", "locate"]
@@ -95,12 +96,20 @@ class ClipAssembly:
         seed: The loader's.
         wire: How their pixels lie in the slot.
         pixels: Makes what the user gets of that, later; None where it is that already.
+        stats: Told of what was done for clips.
     """
 
     # The one it is at, and the next, so that it never waits for the scheduler.
     tasks_per_worker = 2
 
-    def __init__(self, dataset: ClipDataset, seed: int, wire: Wire = "rgb", pixels: ClipPixels | None = None) -> None:
+    def __init__(
+        self,
+        dataset: ClipDataset,
+        seed: int,
+        wire: Wire = "rgb",
+        pixels: ClipPixels | None = None,
+        stats: Stats | None = None,
+    ) -> None:
         shape = dataset.wire_shape(wire)
         assert shape is not None
         self._dataset = dataset
@@ -108,6 +117,7 @@ class ClipAssembly:
         self._seed = seed
         self._wire = wire
         self._pixels = pixels
+        self._stats = stats or Stats()
         self.row_bytes = math.prod(shape)
 
     def task(self, number: int, epoch: int, step: int, sample: Any, slot: int, row: int) -> Task:
@@ -132,6 +142,8 @@ class ClipAssembly:
         """A `Batch` whose video is the slot, or a `RawBatch` of it."""
         assert ring is not None
         assert slot is not None
+        for fact in results:
+            self._stats.count_work(fact.times.work)
         video = torch.from_numpy(ring.lend(slot, (len(samples), *self._shape)))
         batch = make_batch(video, results, samples, repeated, epoch, step)
         return batch if self._pixels is None else self._pixels.prepare(batch, results, samples)

@@ -89,7 +89,7 @@ def make_pipeline(parts: Parts) -> Pipeline:
         seed=parts.seed,
         seeds_global=in_processes,
     )
-    transfer = Transfer(parts.device, transform)
+    transfer = Transfer(parts.device, transform, parts.stats)
     pin = parts.device.pin if isinstance(assembly, ClipAssembly) and not isinstance(parts.device, Host) else None
     if parts.num_workers == 0:
         return InlinePipeline(
@@ -133,7 +133,7 @@ def _make_assembly(parts: Parts, in_processes: bool) -> tuple[Assembly, Callable
     if parts.pixel_transform is not None or parts.wire != "rgb":
         transform = pixels = ClipPixels(parts.pixel_transform, transform, parts.seed)
     if not on_device:
-        return ClipAssembly(dataset, parts.seed, parts.wire, pixels), transform
+        return ClipAssembly(dataset, parts.seed, parts.wire, pixels, parts.stats), transform
 
     def make() -> DeviceDecoder:
         return DEVICE_DECODERS[dataset.decoder].make(str(torch_device))

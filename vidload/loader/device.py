@@ -51,6 +51,10 @@ class Device(Protocol):
         """A mark after all work so far."""
         ...
 
+    def elapsed(self, begin: Mark, end: Mark) -> float | None:
+        """Seconds between two marks that are done; None where that isn't known."""
+        ...
+
     def hand_over(self, tensors: Sequence[torch.Tensor], mark: Mark) -> None:
         """Make the caller's current stream wait for a mark, and tensors of the copying stream safe to use in it."""
         ...
@@ -74,6 +78,10 @@ class Host:
     def mark(self) -> Mark:
         """A mark that is done."""
         return _Done()
+
+    def elapsed(self, begin: Mark, end: Mark) -> float | None:
+        """None: nothing was copied."""
+        return None
 
     def hand_over(self, tensors: Sequence[torch.Tensor], mark: Mark) -> None:
         """Nothing to do."""
@@ -124,8 +132,13 @@ class Accelerator:
     def mark(self) -> Mark:
         """An event."""
         stream = torch.accelerator.current_stream(self._device) if self._stream is None else self._stream
-        event: Mark = stream.record_event()
+        event = torch.Event(self._device, enable_timing=True)
+        event.record(stream)
         return event
+
+    def elapsed(self, begin: Mark, end: Mark) -> float | None:
+        """As the device's clock has it."""
+        return float(begin.elapsed_time(end)) / 1000  # type: ignore[attr-defined]
 
     def hand_over(self, tensors: Sequence[torch.Tensor], mark: Mark) -> None:
         """The host waits for nothing."""

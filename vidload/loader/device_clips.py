@@ -96,6 +96,8 @@ class DeviceClipAssembly:
         if ring is not None and slot is not None:
             ring.release(slot)
         facts = [fact for fact, _ in results]
+        for fact in facts:
+            self._stats.count_work(fact.times.work)
         self._stats.count("fallbacks", sum(fact.fallback for fact in facts))
         batch = make_batch(video, facts, samples, repeated, epoch, step)
         return batch if self._pixels is None else self._pixels.prepare(batch, facts, samples)

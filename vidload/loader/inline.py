@@ -69,7 +69,7 @@ class InlinePipeline(Pipeline):
         if not self._in_order:
             step = next(number for number in range(step + 1) if number not in position.done)
         try:
-            return (epoch, step), self._transfer.receive(self._transfer.send(self._load(epoch, step)))
+            return (epoch, step), self._transfer.receive(self._transfer.send(self._load(epoch, step), (epoch, step)))
         except ErrorRateExceeded as error:
             self._failure = error
             raise

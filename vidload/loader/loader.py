@@ -179,7 +179,9 @@ class VideoLoader:
             "in_order": bool(in_order),
             "world_size": self.world_size,
         }
-        self._stats = Stats(trace)
+        self._stats = Stats(num_workers)
+        if trace is not None:
+            self._stats.add_observer(trace)
         self._parts = Parts(
             dataset=dataset,
             order=self._order,
@@ -269,10 +271,17 @@ class VideoLoader:
         """What it has done so far, as plain values.
 
         Returns:
-            ``seconds`` since it was made; how many ``batches`` and ``samples`` were loaded (ahead of time, too),
-            ``errors`` there were, samples were ``replaced``, ``restarts`` of workers there were, and ``fallbacks``:
-            clips that a CPU backend decoded where the device couldn't; and ``stages``: for each kind of `Span` its
-            ``count`` and, in seconds, ``total``, ``p50``, ``p95``, ``p99`` (to 9 %) and ``max``.
+            - ``seconds`` since it was made, and ``num_workers``;
+            - how many ``batches`` and ``samples`` were loaded (ahead of time, too), ``errors`` there were, samples
+              were ``replaced``, ``restarts`` of workers there were, and ``fallbacks``: clips that a CPU backend decoded
+              where the device couldn't;
+            - of clips: ``bytes`` and ``packets`` read, frames ``wanted``, packets ``leading`` (decoded before the first
+              wanted frame) and ``dropped`` (left out between others), codecs ``opened`` and ``reused``;
+            - ``first_batch``, seconds that it was waited for; ``starved``, the share of the consumer's time after that
+              in which it waited; ``backpressure``, the share of the workers' time in which they had nothing to do;
+            - ``stages``: for each kind of `Span` its ``count`` and, in seconds, ``total``, ``p50``, ``p95``, ``p99``
+              (to 9 %) and ``max``;
+            - ``advice``, a sentence on what would make it faster.
         """
         return self._stats.summary()
 

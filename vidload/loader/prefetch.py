@@ -143,7 +143,7 @@ class PrefetchPipeline(Pipeline):
         """Begin to copy what the consumer takes next."""
         for key in sorted(self._loaded) if self._in_order else list(self._loaded):
             if len(self._ready) < self._ahead or self._is_awaited(key):
-                self._ready[key] = self._transfer.send(self._loaded.pop(key))
+                self._ready[key] = self._transfer.send(self._loaded.pop(key), key[1:])
 
     def _is_awaited(self, key: _Key) -> bool:
         """Whether the consumer may be waiting for just this batch."""

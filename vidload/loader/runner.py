@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vidload.clips.random import clip_uniform
-from vidload.dataset import ClipDataset
+from vidload.dataset import ClipDataset, ClipFacts
 from vidload.errors import SampleError, VidloadError, WorkerError
 from vidload.loader.info import WorkerInfo, enter_worker
 from vidload.loader.messages import ClipTask, CollateTask, Done, Failed, ReadTask, SampleTask, Task
@@ -96,25 +96,13 @@ class Runner:
         shape = plan.wire_shape(task.wire)
         out = memory(task.slot).array(shape, task.row * math.prod(shape))
         facts = dataset.decode(plan, out, task.wire)
-        times = facts.times
-        return Done(
-            task.id,
-            facts,
-            (
-                Span("read", worker, task.epoch, task.step, times.started, times.read),
-                Span("decode", worker, task.epoch, task.step, times.read, times.decoded),
-            ),
-        )
+        return Done(task.id, facts, _spans_of(facts, worker, task))
 
     def _read(self, task: ReadTask, worker: int) -> Done:
         dataset: ClipDataset = self.dataset
         plan = dataset.plan(task.video, task.clip, clip_uniform(task.seed, task.epoch, task.sample))
         facts, clip = dataset.read(plan, task.device_type, on_cpu=task.on_cpu)
-        times = facts.times
-        spans = [Span("read", worker, task.epoch, task.step, times.started, times.read)]
-        if times.decoded > times.read:
-            spans.append(Span("decode", worker, task.epoch, task.step, times.read, times.decoded))
-        return Done(task.id, (facts, clip), tuple(spans))
+        return Done(task.id, (facts, clip), _spans_of(facts, worker, task))
 
     def _sample(self, task: SampleTask, worker: int) -> Done:
         start = time.monotonic()
@@ -130,6 +118,16 @@ class Runner:
         start = time.monotonic()
         value = (self.collate_fn or _default_collate())(task.samples)
         return Done(task.id, value, (Span("collate", worker, task.epoch, task.step, start, time.monotonic()),))
+
+
+def _spans_of(facts: ClipFacts, worker: int, task: ClipTask | ReadTask) -> tuple[Span, ...]:
+    times = facts.times
+    spans = [Span("read", worker, task.epoch, task.step, times.started, times.read)]
+    if times.decoded > times.read:
+        converting = times.decoded - (0.0 if times.work is None else times.work.convert)
+        spans.append(Span("decode", worker, task.epoch, task.step, times.read, converting))
+        spans.append(Span("convert", worker, task.epoch, task.step, converting, times.decoded))
+    return tuple(spans)
 
 
 def _seed_global(task: SampleTask) -> None:

@@ -7,6 +7,7 @@ before its copy is done (the consumer's stream waits; the host doesn't).
 from __future__ import annotations
 
 import copy
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -16,7 +17,9 @@ import torch
 from torch.nn.utils.rnn import PackedSequence
 
 from vidload.loader.device import Device, Mark
-from vidload.loader.pipeline import Finished
+from vidload.loader.pipeline import Finished, Key
+from vidload.loader.span import Span
+from vidload.loader.stats import Stats
 
 __all__ = ["Sent", "Transfer", "map_tensors", "tensors_of"]
 
@@ -29,30 +32,45 @@ class Sent:
     mark: Mark
 
 
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A batch of the host that is being copied."""
+
+    key: Key
+    begin: Mark
+    end: Mark
+    batch: Any
+
+
 class Transfer:
     """Copies batches, and changes them there. `receive` is for the consumer's thread, all others for one other.
 
     Args:
         device: Where to.
         transform: Called with every batch on the device, as work of the copying stream; what it returns is the batch.
+        stats: Told of the time that copies take.
     """
 
-    def __init__(self, device: Device, transform: Callable[[Any], Any] | None = None) -> None:
+    def __init__(
+        self, device: Device, transform: Callable[[Any], Any] | None = None, stats: Stats | None = None
+    ) -> None:
         self.device = device
         self._transform = transform
-        self._under_way: deque[tuple[Mark, Any]] = deque()  # batches of the host that are being copied
+        self._stats = stats or Stats()
+        self._under_way: deque[_Copy] = deque()
 
     def enter(self) -> None:
         """Called first, in the thread that sends."""
         self.device.enter()
 
-    def send(self, finished: Finished) -> Sent:
-        """Begin to copy a batch."""
+    def send(self, finished: Finished, key: Key = (0, 0)) -> Sent:
+        """Begin to copy a batch, of an epoch and step."""
         self.collect()
         with torch.no_grad():
+            begin = self.device.mark()
             batch = map_tensors(finished.batch, self.device.put)
             copied = self.device.mark()
-            self._under_way.append((copied, finished.batch))
+            self._under_way.append(_Copy(key, begin, copied, finished.batch))
             if self._transform is not None and finished.error is None:
                 batch = self._transform(batch)
                 copied = self.device.mark()
@@ -65,13 +83,17 @@ class Transfer:
 
     def collect(self) -> None:
         """Let go of what is copied, so that its slot is free again."""
-        while self._under_way and self._under_way[0][0].query():
-            self._under_way.popleft()
+        while self._under_way and self._under_way[0].end.query():
+            copy = self._under_way.popleft()
+            seconds = self.device.elapsed(copy.begin, copy.end)
+            if seconds is not None:
+                now = time.monotonic()
+                self._stats.observe(Span("transfer", -1, *copy.key, now - seconds, now))
 
     def close(self) -> None:
         """Wait for all copies, so that the memory they are made from can go."""
         while self._under_way:
-            self._under_way[0][0].synchronize()
+            self._under_way[0].end.synchronize()
             self._under_way.popleft()
 
 

@@ -19,6 +19,7 @@ __all__ = ["Panel", "Step", "draw_timeline"]
 COLORS = {
     "read": ("#e69f00", "#f5d58a"),
     "decode": ("#0072b2", "#85bfe0"),
+    "convert": ("#cc79a7", "#e6bcd3"),
     "train": ("#009e73", "#8ad6bf"),
     "wait": ("#d55e00", "#d55e00"),
 }
@@ -41,7 +42,7 @@ class Panel:
 
     Attributes:
         title: Name of the loader.
-        spans: What the loader's trace was given; kinds other than read, decode and wait aren't drawn.
+        spans: What the loader's trace was given; kinds other than read, decode, convert and wait aren't drawn.
         steps: The training.
         start: Time that is drawn as 0, seconds of the spans' clock.
     """
@@ -109,7 +110,7 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     workers = _workers(panel)
     row_of = {CONSUMER: 0} | {worker: row + 1 for row, worker in enumerate(workers)}
     _draw_row(axes, panel, 0, "train", panel.steps)
-    for kind in ("wait", "read", "decode"):
+    for kind in ("wait", "read", "decode", "convert"):
         for worker, row in row_of.items():
             _draw_row(axes, panel, row, kind, [s for s in panel.spans if s.kind == kind and s.worker == worker])
     for epoch in sorted({step.epoch for step in panel.steps}):
