@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import vidload
-from vidload.cli import config, doctor, index, inspect, run
+from vidload.cli import config, doctor, index, inspect, run, top
 from vidload.errors import VidloadError
 
 __all__ = ["app", "main"]
@@ -26,6 +26,7 @@ app.command("doctor")(doctor.command)
 app.command("index")(index.command)
 app.command("inspect")(inspect.command)
 app.command("run")(run.command)
+app.command("top")(top.command)
 app.add_typer(config.app, name="config")
 
 

@@ -63,6 +63,7 @@ class InlinePipeline(Pipeline):
     def _await(self, position: Position) -> tuple[Key, Finished] | None:
         if self._failure is not None:
             raise self._failure
+        self._board.update()
         epoch, step = position.epoch, position.taken
         if step >= self._order.steps(epoch):
             return None
@@ -146,4 +147,5 @@ class InlinePipeline(Pipeline):
         self._closed = True
         self._transfer.close()
         self._assembly.close()
+        self._board.close()
         self._ring = None

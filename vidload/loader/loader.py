@@ -19,6 +19,7 @@ from vidload.dataset import ClipDataset
 from vidload.errors import ArgumentError, EpochsExhaustedError
 from vidload.loader.arguments import check_count, check_length, sampler_order
 from vidload.loader.build import Parts, make_pipeline
+from vidload.loader.chrome import ChromeTrace
 from vidload.loader.device import make_device
 from vidload.loader.faults import OnError
 from vidload.loader.iterator import EpochIterator
@@ -180,6 +181,7 @@ class VideoLoader:
             "world_size": self.world_size,
         }
         self._stats = Stats(num_workers)
+        self._traces: list[ChromeTrace] = []
         if trace is not None:
             self._stats.add_observer(trace)
         self._parts = Parts(
@@ -285,6 +287,18 @@ class VideoLoader:
         """
         return self._stats.summary()
 
+    def trace(self, path: str | os.PathLike[str]) -> None:
+        """Write every `Span` from now on into a file that Chrome (chrome://tracing) and Perfetto open.
+
+        It is complete when the loader is closed.
+
+        Raises:
+            ArgumentError: If the file can't be written.
+        """
+        trace = ChromeTrace(path, self.rank)
+        self._traces.append(trace)
+        self._stats.add_observer(trace.add)
+
     def state_dict(self) -> dict[str, Any]:
         """Where the consumer is, as plain values that JSON can hold.
 
@@ -317,6 +331,8 @@ class VideoLoader:
         """End the workers. Batches that were yielded stay as they are."""
         self._pipeline.close()
         self._finalizer.detach()
+        for trace in self._traces:
+            trace.close()
 
     def __enter__(self) -> VideoLoader:
         return self

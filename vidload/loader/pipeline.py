@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vidload.errors import LoaderClosedError, VidloadError
+from vidload.loader.board import Board
 from vidload.loader.span import Span
 from vidload.loader.stats import Stats
 
@@ -65,6 +66,7 @@ class Pipeline(ABC):
     def __init__(self, in_order: bool, stats: Stats) -> None:
         self._in_order = in_order
         self._stats = stats
+        self._board = Board(stats.summary)
         self._position = Position(0, 0, 0)
         self._closed = False
         self._process = os.getpid()

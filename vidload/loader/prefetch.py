@@ -128,6 +128,7 @@ class PrefetchPipeline(Pipeline):
                 for (epoch, step), finished in self._scheduler.turn(position):
                     self._loaded[generation, epoch, step] = finished
                 self._send()
+                self._board.update()
                 self._ends = {(generation, epoch): steps for epoch, steps in self._scheduler.ends.items()}
                 self._news.put(None)
         except BaseException as error:
@@ -136,6 +137,7 @@ class PrefetchPipeline(Pipeline):
             self._news.put(None)
             self._scheduler.close()
             self._transfer.close()
+            self._board.close()
             if self._closed:
                 self._ready.clear()
 

@@ -84,11 +84,11 @@ class Transfer:
     def collect(self) -> None:
         """Let go of what is copied, so that its slot is free again."""
         while self._under_way and self._under_way[0].end.query():
-            copy = self._under_way.popleft()
-            seconds = self.device.elapsed(copy.begin, copy.end)
+            done = self._under_way.popleft()
+            seconds = self.device.elapsed(done.begin, done.end)
             if seconds is not None:
                 now = time.monotonic()
-                self._stats.observe(Span("transfer", -1, *copy.key, now - seconds, now))
+                self._stats.observe(Span("transfer", -1, *done.key, now - seconds, now))
 
     def close(self) -> None:
         """Wait for all copies, so that the memory they are made from can go."""
