@@ -27,9 +27,9 @@ class DeviceBackend:
 
 
 def _dali_reason(device_type: str, video: Video) -> str | None:
-    from vidload.decode.dali import dali_reason
+    from vidload.decode.dali import dali_video_reason
 
-    return dali_reason(device_type, video.codec, video.pix_fmt, video.width, video.height)
+    return dali_video_reason(device_type, video)
 
 
 def _make_dali(device: str) -> DeviceDecoder:
