@@ -19,9 +19,10 @@ import vidload
 from tests.films import Film, FilmFolder, remux
 from vidload import ClipDataset, RandomClips, RandomResizedCrop, SparseFrames, VideoLoader
 from vidload.decode.backends import Backends
-from vidload.decode.dali import DaliDecoder, dali_reason, dali_video_reason
+from vidload.decode.dali import DaliDecoder, dali_reason, dali_slice_reason, dali_video_reason
 from vidload.decode.encoded import EncodedClip, encode_slice
 from vidload.decode.protocol import Frames
+from vidload.decode.repeats import shows_again
 from vidload.decode.source import read_slice
 from vidload.errors import ArgumentError, DecodeError
 from vidload.index.demux import demux_video
@@ -273,6 +274,28 @@ def test_films_that_dali_would_get_wrong_have_a_reason(paths: dict[str, Path]) -
     assert "no frame comes out" in str(dali_video_reason("cpu", dataclasses.replace(video, packet_flags=hidden)))
     assert "full range" in str(dali_video_reason("cpu", dataclasses.replace(video, color_range=2)))
     assert "AVColorSpace 8" in str(dali_video_reason("cuda", dataclasses.replace(video, color_space=8)))
+
+
+def test_packets_that_only_show_again_are_told_apart(film_file: FilmFolder, paths: dict[str, Path]) -> None:
+    # A temporal unit of AV1 that only shows again is 5 bytes at most: delimiter, header, and a flag with a number.
+    video = demux_video(film_file("av1"))
+    piece = read_slice(video, range(video.num_frames))
+    small = [len(packet) <= 5 for _, packet in piece.packets()]
+    assert any(small)
+    assert [shows_again("av1", packet) for _, packet in piece.packets()] == small
+    assert "show an earlier picture" in str(dali_slice_reason("cuda", piece))
+    assert dali_slice_reason("cpu", piece) is None
+    vp9 = read_slice(demux_video(paths["vp9"]), [0, 30])
+    assert dali_slice_reason("cuda", vp9) is None
+    again = bytes([0b10001000])  # profile 0, show_existing_frame; in profile 3 one bit later
+    assert shows_again("vp9", again)
+    assert shows_again("vp9", bytes([0b10110100]))
+    assert not shows_again("vp9", bytes([0b10110000]))
+    shown = b"\x80" * 5
+    index_of_two = bytes([0b11000001, 5, 1, 0b11000001])
+    assert shows_again("vp9", shown + again + index_of_two)
+    assert not shows_again("vp9", shown + b"\x80" + index_of_two)
+    assert not shows_again("h264", again)
 
 
 def index(folder: Path, *films: Path) -> Path:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vidload.decode.encoded import DecodedClips, EncodedClip
+from vidload.decode.protocol import Slice
+from vidload.decode.repeats import shows_again
 from vidload.errors import ArgumentError, DecodeError
 from vidload.index.video import HIDDEN, Video
 from vidload.transforms.planar import MATRICES
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
     from vidload.decode.dali_clips import DaliClips
 
-__all__ = ["DaliDecoder", "dali_reason", "dali_video_reason"]
+__all__ = ["DaliDecoder", "dali_reason", "dali_slice_reason", "dali_video_reason"]
 
 _CPU_CODECS = frozenset({"mjpeg", "vp8", "vp9"})
 # (width, height) of the smallest and largest picture that NVDEC is sent. The driver has the last word: DALI asks it,
@@ -98,6 +100,16 @@ def dali_video_reason(device_type: str, video: Video) -> str | None:
         return f"no conversion for AVColorSpace {video.color_space}"
     if device_type == "cpu" and video.color_range == _FULL_RANGE and not video.pix_fmt.startswith("yuvj"):
         return f"on the CPU DALI takes {video.pix_fmt} for limited range, and this is full range"
+    return None
+
+
+def dali_slice_reason(device_type: str, piece: Slice) -> str | None:
+    """Like `dali_video_reason`, for a slice that is read.
+
+    On a GPU DALI takes pictures as NVDEC decodes them, one for each packet; one that is only shown again isn't decoded.
+    """
+    if device_type == "cuda" and any(shows_again(piece.video.codec, packet) for _, packet in piece.packets()):
+        return "it has packets that only show an earlier picture again, and DALI takes a decoded one for each packet"
     return None
 
 
