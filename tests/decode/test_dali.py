@@ -213,6 +213,21 @@ def test_frames_beyond_the_end_or_of_another_size_are_errors(paths: dict[str, Pa
 
 
 @needs_dali
+def test_a_clip_may_be_several_files(paths: dict[str, Path], decoder: DaliDecoder) -> None:
+    video = demux_video(paths["vp9"])
+    first, second = encoded(video, [9, 9, 4]), encoded(video, [50, 52])
+    parts = tuple(
+        dataclasses.replace(clip.parts[0], rows=np.array(rows)) for clip, rows in ((first, [4, 1, 2]), (second, [0, 3]))
+    )
+    clip = dataclasses.replace(first, numbers=np.array([50, 9, 4, 52, 9]), parts=parts)
+    tail = dataclasses.replace(parts[1], rows=np.array([3, 4]), frames=parts[1].frames)
+    other = dataclasses.replace(clip, parts=(dataclasses.replace(parts[0], rows=np.array([0, 1, 2])), tail))
+    decoded = decoder.decode([clip, damaged(clip), other], (128, 256))
+    assert [numbers(clip) for clip in decoded.video] == [[150, 109, 104, 152, 109], [109, 109, 104, 150, 152]]
+    assert list(decoded.errors) == [1]
+
+
+@needs_dali
 def test_more_than_fits_at_once_is_decoded_in_parts(
     paths: dict[str, Path], decoder: DaliDecoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
