@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vidload.decode.container import starts_afresh
 from vidload.decode.encoded import DecodedClips, EncodedClip
 from vidload.decode.protocol import Slice
 from vidload.decode.repeats import shows_again
@@ -108,8 +109,12 @@ def dali_slice_reason(device_type: str, piece: Slice) -> str | None:
 
     On a GPU DALI takes pictures as NVDEC decodes them, one for each packet; one that is only shown again isn't decoded.
     """
-    if device_type == "cuda" and any(shows_again(piece.video.codec, packet) for _, packet in piece.packets()):
+    if device_type != "cuda":
+        return None
+    if any(shows_again(piece.video.codec, packet) for _, packet in piece.packets()):
         return "it has packets that only show an earlier picture again, and DALI takes a decoded one for each packet"
+    if piece.video.codec == "h264" and not all(starts_afresh(piece, number) for number in range(len(piece.data))):
+        return "it starts at a keyframe that is no IDR picture, and DALI gives NVDEC parameter sets with these only"
     return None
 
 

@@ -181,7 +181,7 @@ class PlacedClips:
 
 def _is_plain(clip: EncodedClip) -> bool:
     """Whether what comes out of DALI is the clip."""
-    if len(clip.parts) > 1 or clip.rotation in (90, 270) or colour_matrix(clip.color_space) is not None:
+    if clip.rotation in (90, 270) or colour_matrix(clip.color_space) is not None:
         return False
     part = clip.parts[0]
     return bool(np.all(np.diff(part.frames) > 0) and np.array_equal(part.rows, np.arange(len(clip.numbers))))
