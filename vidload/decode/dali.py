@@ -7,7 +7,6 @@ their threads are made once and kept. See docs/dali.md for what was found in DAL
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ from vidload.decode.container import starts_afresh
 from vidload.decode.encoded import DecodedClips, EncodedClip
 from vidload.decode.protocol import Slice
 from vidload.decode.repeats import shows_again
+from vidload.decode.sizes import picture_sizes
 from vidload.errors import ArgumentError, DecodeError
 from vidload.index.video import HIDDEN, Video
 from vidload.transforms.planar import MATRICES
@@ -26,7 +26,7 @@ from vidload.transforms.planar import MATRICES
 if TYPE_CHECKING:
     import torch
 
-    from vidload.decode.dali_clips import DaliClips
+    from vidload.decode.dali_clips import DaliClips, PlacedClips
 
 __all__ = ["DaliDecoder", "dali_reason", "dali_slice_reason", "dali_video_reason"]
 
@@ -107,8 +107,14 @@ def dali_video_reason(device_type: str, video: Video) -> str | None:
 def dali_slice_reason(device_type: str, piece: Slice) -> str | None:
     """Like `dali_video_reason`, for a slice that is read.
 
-    On a GPU DALI takes pictures as NVDEC decodes them, one for each packet; one that is only shown again isn't decoded.
+    DALI takes all pictures to be of the size that the file states. On a GPU it takes pictures as NVDEC decodes them,
+    one for each packet; one that is only shown again isn't decoded.
     """
+    video = piece.video
+    for _, packet in piece.packets():
+        for size in picture_sizes(video.codec, packet):
+            if size != (video.width, video.height):
+                return f"the picture is {size[0]}×{size[1]} here, but {video.width}×{video.height} elsewhere"
     if device_type != "cuda":
         return None
     if any(shows_again(piece.video.codec, packet) for _, packet in piece.packets()):
@@ -201,12 +207,18 @@ class DaliDecoder:
         chunk: Sequence[int],
         size: tuple[int, int],
         errors: dict[int, DecodeError],
-    ) -> Iterator[tuple[Sequence[int], Any]]:
-        """All clips of a chunk together; if that fails, each alone."""
+    ) -> Iterator[tuple[Sequence[int], PlacedClips]]:
+        """All clips of a chunk together; if that fails, each alone.
+
+        Raises:
+            MemoryError: If there is no memory for one.
+        """
         try:
             placed = decoder.place([clips[place] for place in chunk], size)
-        except (RuntimeError, ValueError, IndexError) as error:
+        except (RuntimeError, ValueError, IndexError, MemoryError) as error:
             if len(chunk) == 1:
+                if isinstance(error, MemoryError):
+                    raise
                 clip = clips[chunk[0]]
                 errors[chunk[0]] = clip.undecoded(self.name, range(len(clip.numbers)), _reason(error))
                 return
@@ -272,8 +284,7 @@ def _reason(error: BaseException) -> str:
 
 def _import_dali() -> Any:
     try:
-        with contextlib.redirect_stdout(None):
-            return importlib.import_module("nvidia.dali.experimental.dynamic")
+        return importlib.import_module("nvidia.dali.experimental.dynamic")
     except ImportError as error:
         raise ArgumentError(
             f"decoder='dali' needs NVIDIA DALI 2.4 or later ({error}); pip install 'vidload[dali]'"

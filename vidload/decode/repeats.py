@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-__all__ = ["shows_again"]
+__all__ = ["shows_again", "vp9_frames"]
 
 _AV1_FRAME_HEADER = 3  # obu_type OBU_FRAME_HEADER; OBU_FRAME can't be one that shows again
 
@@ -20,7 +20,7 @@ def shows_again(codec: str, packet: bytes) -> bool:
         packet: Its bytes.
     """
     if codec == "vp9":
-        return any(frame and _vp9_shows_again(frame[0]) for frame in _vp9_frames(packet))
+        return any(frame and _vp9_shows_again(frame[0]) for frame in vp9_frames(packet))
     if codec == "av1":
         return any(kind == _AV1_FRAME_HEADER and first & 0x80 for kind, first in _av1_units(packet))
     return False
@@ -31,8 +31,8 @@ def _vp9_shows_again(first: int) -> bool:
     return bool(first & (0x04 if first & 0x30 == 0x30 else 0x08))
 
 
-def _vp9_frames(packet: bytes) -> Iterator[bytes]:
-    """The frames of a superframe, or the packet itself where it is none."""
+def vp9_frames(packet: bytes) -> Iterator[bytes]:
+    """The frames of a VP9 superframe, or the packet itself where it is none."""
     marker = packet[-1] if packet else 0
     count, width = (marker & 7) + 1, (marker >> 3 & 3) + 1
     length = 2 + count * width
