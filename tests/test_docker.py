@@ -155,9 +155,7 @@ def test_pins_are_what_the_project_allows() -> None:
     for extra in ("dali", "torchcodec"):
         for requirement in map(Requirement, project()["optional-dependencies"][extra]):
             assert requirement.specifier.contains(gpu[canonicalize_name(requirement.name)]), requirement
-    for requirement in map(
-        Requirement, pyproject("build-system")["requires"]
-    ):
+    for requirement in map(Requirement, pyproject("build-system")["requires"]):
         assert requirement.specifier.contains(pins("requirements-build.txt")[requirement.name]), requirement
     assert not found.keys() & gpu.keys()
 
