@@ -60,7 +60,7 @@ if ! ln "$base_tar" "$scratch/base/rootfs.tar" 2>/dev/null; then cp "$base_tar" 
 printf 'FROM scratch\nADD rootfs.tar /\nCMD ["sh"]\n' >"$scratch/base/Dockerfile"
 buildah bud --quiet --layers --tag "$base" "$scratch/base"
 
-options=(--layers --format docker --network host --build-arg "BASE=$base")
+options=(--layers --force-rm --format docker --network host --build-arg "BASE=$base")
 # Elsewhere in the build than here: Debian's packages own the places where certificates usually lie.
 mounted=0
 for name in PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_FIND_LINKS PIP_CERT PIP_DEFAULT_TIMEOUT; do
