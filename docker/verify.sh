@@ -126,6 +126,7 @@ mount -t tmpfs -o "size=${shm_kib}k,mode=1777" tmpfs "$scratch/shm"
 user=$(buildah inspect --format '{{.Docker.Config.User}}' "$container")
 # chroot isolation shows the container this machine's /dev/shm, so a small one is put over it, for that command alone.
 inside() {
+    # shellcheck disable=SC2016 # the inner shell expands them
     unshare --mount --propagation private sh -c 'mount --bind "$1" /dev/shm && shift && exec "$@"' - "$scratch/shm" \
         buildah run --user "$user" --volume "$PWD/configs:/configs:ro" "$container" -- "$@"
 }
