@@ -6,10 +6,10 @@ VIDEOS ?=
 DEMO_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format typecheck docs bench gpu-check clean
+.PHONY: help install demo test lint format typecheck docs bench gpu-check docker docker-cpu docker-verify clean
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 $(VENV)/.installed: pyproject.toml requirements-dev.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 10) <= v < (3, 14) else f"vidload needs Python 3.10 to 3.13, but $(PYTHON) is {sys.version.split()[0]}: make PYTHON=python3.12 ...")'
@@ -53,6 +53,20 @@ GPU_PYTHON ?= python3
 gpu-check: ## Prove on a machine with a GPU what can't be tested without: GPU_PYTHON=python with torch for CUDA
 	VIDLOAD_REQUIRE_GPU=1 $(GPU_PYTHON) -m pytest -m gpu tests
 	$(GPU_PYTHON) benchmarks/gpu.py --out build/gpu
+
+DOCKER ?= docker
+IMAGE ?= vidload:0.1.0
+# DOCKER_ARGS: further arguments of the build, such as --build-arg PIP_EXTRA_INDEX_URL=...
+DOCKER_ARGS ?=
+
+docker: ## Build the image for GPUs (CUDA 13, DALI); DOCKER=podman, IMAGE=name:tag, DOCKER_ARGS="--build-arg ..."
+	$(DOCKER) build -f docker/Dockerfile -t $(IMAGE) $(DOCKER_ARGS) .
+
+docker-cpu: ## Build the image without GPU packages; give pip its index for CPU builds of torch in DOCKER_ARGS
+	$(DOCKER) build -f docker/Dockerfile.cpu -t $(IMAGE)-cpu $(DOCKER_ARGS) .
+
+docker-verify: ## Build the CPU image without Docker and run vidload in it (root; Debian's buildah and debootstrap)
+	docker/verify.sh
 
 clean: ## Remove .venv and everything built
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -36,3 +36,12 @@ def film_file(tmp_path_factory: pytest.TempPathFactory) -> FilmFolder:
 def footage() -> list[Path]:
     """Paths of real footage: bikes.mp4 and bigbuckbunny.mp4."""
     return real_footage()
+
+
+@pytest.fixture(scope="session")
+def dali_films(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Paths of the films that DALI decodes on the CPU, by name."""
+    from tests.decode.dali import FILMS
+
+    folder = tmp_path_factory.mktemp("dali")
+    return {film.name: film.write(folder) for film in FILMS}

@@ -30,7 +30,7 @@ from vidload.decode.backends import (
     check_planes,
     work_of,
 )
-from vidload.decode.device import check_installed, device_reason
+from vidload.decode.device import check_installed, device_reason, device_slice_reason
 from vidload.decode.encoded import EncodedClip, encode_slice
 from vidload.decode.protocol import Frames
 from vidload.decode.source import read_slice
@@ -290,22 +290,25 @@ class ClipDataset:
             DecodeError: If it can't be decoded here, or not on the device and `fallback` is off.
         """
         video = plan.video
+        check_pixels(video, self.max_pixels)
+        check_pixels(video, self.max_pixels)
         reason = None if on_cpu else device_reason(self.decoder, device_type, video)
+        if not on_cpu and reason is None:
+            started = time.monotonic()
+            piece = read_slice(video, plan.frames, drop_disposable=self.drop_disposable)
+            reason = device_slice_reason(self.decoder, device_type, piece)
+            if reason is None:
+                clip = encode_slice(piece, plan.placement)
+                read = time.monotonic()
+                return self._facts(plan, DecodeTimes(started, read, read, work=work_of(piece))), clip
         if reason is not None and not self.fallback:
             raise DecodeError(
                 f"{video.path}: decoder {self.decoder} can't decode it on {device_type}: {reason}; with fallback=True "
                 "a CPU backend does"
             )
-        check_pixels(video, self.max_pixels)
-        if on_cpu or reason is not None:
-            out = np.empty(plan.shape, np.uint8)
-            # PyAV takes every codec, and notices damage best.
-            return replace(self._decode(plan, out, "rgb", "pyav"), fallback=True), out
-        started = time.monotonic()
-        piece = read_slice(video, plan.frames, drop_disposable=self.drop_disposable)
-        clip = encode_slice(piece, plan.placement)
-        read = time.monotonic()
-        return self._facts(plan, DecodeTimes(started, read, read, work=work_of(piece))), clip
+        # PyAV takes every codec, and notices damage best.
+        out = np.empty(plan.shape, np.uint8)
+        return replace(self._decode(plan, out, "rgb", "pyav"), fallback=True), out
 
     def _facts(self, plan: ClipPlan, times: DecodeTimes) -> ClipFacts:
         video = plan.video

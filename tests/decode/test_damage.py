@@ -98,3 +98,19 @@ def test_both_backends_notice_a_packet_without_a_head(
         pytest.raises(DecodeError, match=rf"{re.escape(str(path))}: frame {frame}: .*decoder {decoder}"),
     ):
         film.frames([frame])
+
+
+@pytest.mark.parametrize("decoder", BACKENDS)
+def test_a_jpeg_without_its_start_is_no_grey_picture(
+    decoder: str, film_file: FilmFolder, tmp_path: Path, video_of: VideoOf
+) -> None:
+    video = video_of("mjpeg_avi")
+    path = tmp_path / "film.avi"
+    data = bytearray(film_file("mjpeg_avi").read_bytes())
+    at = int(video.packet_pos[7])
+    data[at : at + 4] = bytes(4)
+    path.write_bytes(data)
+    with open_video(path, decoder) as film:
+        film.frames([6, 8])
+        with pytest.raises(DecodeError, match=r"film\.avi: frame 7: isn't a JPEG picture any more"):
+            film.frames([6, 7, 8])

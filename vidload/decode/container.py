@@ -18,7 +18,7 @@ from vidload.index.bitstream import packet_role
 from vidload.index.header import open_header
 from vidload.index.video import Video
 
-__all__ = ["SliceFile", "mux_slice", "split_runs"]
+__all__ = ["SliceFile", "mux_slice", "split_runs", "starts_afresh"]
 
 # mp4 for what it can hold, AVI for VP8 and a few others (it counts frames, as decord wants it), then the rest.
 _FORMATS = ("mp4", "avi", "matroska", "nut")
@@ -110,11 +110,16 @@ def _continues(piece: Slice, number: int) -> bool:
     """
     codec = piece.video.codec
     if codec == "h264":
-        with open_header(piece.video.header) as header:
-            extradata = header.streams.video[0].codec_context.extradata
-        role = packet_role(codec, extradata)
-        return role is not None and role(piece.data[number][0]).resets
+        return starts_afresh(piece, number)
     return codec in ("av1", "vp8", "vp9", "mjpeg")
+
+
+def starts_afresh(piece: Slice, number: int) -> bool:
+    """Whether a run of H.264 starts with an IDR picture, which makes a decoder forget all before."""
+    with open_header(piece.video.header) as header:
+        extradata = header.streams.video[0].codec_context.extradata
+    role = packet_role(piece.video.codec, extradata)
+    return role is not None and role(piece.data[number][0]).resets
 
 
 def _ranks(piece: Slice) -> npt.NDArray[np.int64]:

@@ -53,6 +53,7 @@ class EncodedClip:
         mirrored: Whether the picture is mirrored left to right for showing, before `rotation`.
         rotation: Degrees to turn it clockwise for showing: 0, 90, 180 or 270.
         parts: The files.
+        color_space: The stream's matrix, an AVColorSpace; 2 where none is stated.
     """
 
     path: str
@@ -65,6 +66,7 @@ class EncodedClip:
     mirrored: bool
     rotation: int
     parts: tuple[EncodedPart, ...]
+    color_space: int = 2
 
     def undecoded(self, backend: str, rows: Sequence[int], reason: str) -> DecodeError:
         """The error for rows that didn't come out right; names video, frames and backend."""
@@ -133,4 +135,5 @@ def encode_slice(piece: Slice, placement: Placement) -> EncodedClip:
         mirrored=bool(video.mirrored),
         rotation=int(video.rotation),
         parts=tuple(parts),
+        color_space=int(video.color_space),
     )

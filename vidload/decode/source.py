@@ -11,7 +11,7 @@ import numpy as np
 from av.container import InputContainer
 from av.error import FFmpegError
 
-from vidload.decode.protocol import Slice
+from vidload.decode.protocol import Slice, undecoded
 from vidload.decode.slice import plan_slice
 from vidload.errors import StaleIndexError
 from vidload.index.video import IntArray, Video
@@ -20,6 +20,8 @@ __all__ = ["read_slice"]
 
 # Bytes between two wanted packets up to which one read over the gap beats two reads; a page cache's usual read-ahead.
 _MERGE_GAP = 128 * 1024
+
+_START_OF_IMAGE = b"\xff\xd8"
 
 
 def read_slice(
@@ -36,7 +38,7 @@ def read_slice(
     Raises:
         ArgumentError: If a frame is outside the video.
         StaleIndexError: If the file isn't the one that was indexed.
-        DecodeError: If a frame has no keyframe to start from.
+        DecodeError: If a frame has no keyframe to start from, or isn't a picture any more.
     """
     plan = plan_slice(video, frames, drop_disposable=drop_disposable, earlier_keyframes=earlier_keyframes)
     try:
@@ -56,7 +58,17 @@ def read_slice(
             data = _demux(video, plan.runs)
     finally:
         os.close(descriptor)
-    return Slice(video, np.asarray(frames, dtype=np.int64), plan, data)
+    piece = Slice(video, np.asarray(frames, dtype=np.int64), plan, data)
+    if video.codec == "mjpeg":
+        _check_pictures(piece)
+    return piece
+
+
+def _check_pictures(piece: Slice) -> None:
+    """Refuse packets that don't begin like a JPEG picture: decoders make a grey one of them, and say nothing."""
+    wrong = [number for number, payload in piece.packets() if not payload.startswith(_START_OF_IMAGE)]
+    if wrong:
+        raise undecoded(piece, "any", wrong, "isn't a JPEG picture any more: its packet is damaged")
 
 
 def _stale(video: Video, how: str) -> StaleIndexError:
