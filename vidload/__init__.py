@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vidload.loader.info import WorkerInfo, get_worker_info
     from vidload.loader.loader import VideoLoader
     from vidload.loader.span import Span
+    from vidload.report.headroom import Headroom, measure_headroom
     from vidload.transforms.geometry import CenterCrop, RandomResizedCrop, Resize
     from vidload.transforms.pixels import ColorJitter, DeviceTransform
 
@@ -35,6 +36,7 @@ __all__ = [
     "DenseClips",
     "DeviceTransform",
     "Film",
+    "Headroom",
     "RandomClips",
     "RandomResizedCrop",
     "Resize",
@@ -48,6 +50,7 @@ __all__ = [
     "errors",
     "from_config",
     "get_worker_info",
+    "measure_headroom",
     "open_video",
 ]
 
@@ -62,6 +65,7 @@ _MODULES = {
     "vidload.loader.info": ("WorkerInfo", "get_worker_info"),
     "vidload.loader.loader": ("VideoLoader",),
     "vidload.loader.span": ("Span",),
+    "vidload.report.headroom": ("Headroom", "measure_headroom"),
     "vidload.transforms.geometry": ("CenterCrop", "RandomResizedCrop", "Resize"),
     "vidload.transforms.pixels": ("ColorJitter", "DeviceTransform"),
 }

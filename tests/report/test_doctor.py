@@ -172,7 +172,7 @@ def test_few_open_files_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_containers_share_of_processors_and_memory_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hardware, "CGROUP", tmp_path)
+    monkeypatch.setattr("vidload.loader.machine.CGROUP", tmp_path)
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(16)))
     monkeypatch.setattr("os.cpu_count", lambda: 32)
     assert hardware.cores()[1] == "16 of 32: about as many workers"

@@ -28,6 +28,9 @@ def command(
     epochs: Annotated[int | None, typer.Option(help="Epochs to run; by default the configuration's, or one.")] = None,
     steps: Annotated[int | None, typer.Option(help="Batches of each epoch to run; by default all.")] = None,
     step_seconds: Annotated[float | None, typer.Option(help="Length of the made-up training step.")] = None,
+    headroom: Annotated[
+        bool, typer.Option("--headroom", help="Say how much faster it would be with an infinitely fast loader.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, not a table.")] = False,
 ) -> None:
     """Drive the loader of a configuration with a made-up training step.
@@ -44,6 +47,9 @@ def command(
     run_epochs = settings.run.epochs or settings.loader.epochs or 1
     # The loader is told how many epochs are run, so that it loads nothing beyond them.
     settings = settings.model_copy(update={"loader": settings.loader.model_copy(update={"epochs": run_epochs})})
+    if headroom:
+        _measure_headroom(settings, config, as_json=as_json)
+        return
     meters: list[EpochMeter] = []
     interrupted = False
     try:
@@ -56,6 +62,28 @@ def command(
     if interrupted:
         typer.echo(f"interrupted in epoch {max(len(meters) - 1, 0)} of {run_epochs}, counted from 0", err=True)
         raise typer.Exit(INTERRUPTED)
+
+
+def _measure_headroom(settings: Config, path: Path, *, as_json: bool) -> None:
+    import time
+
+    from vidload.config.load import build_loader
+    from vidload.report.headroom import measure_headroom
+
+    seconds = settings.run.step_seconds
+    if not seconds:
+        raise typer.BadParameter(
+            "give the length of a step: --step-seconds, or run.step_seconds", param_hint="--headroom"
+        )
+    with build_loader(settings, path) as loader:
+        batches = len(loader) * (settings.loader.epochs or 1)
+        warmup = min(5, batches // 4)
+        found = measure_headroom(loader, lambda batch: time.sleep(seconds), batches - warmup, warmup=warmup)
+    if as_json:
+        figures = {"steps": found.steps, "loaded_s": found.loaded, "replayed_s": found.replayed, "faster": found.faster}
+        print(json.dumps({"config": str(path), "step_seconds": seconds, **figures}, indent=2))
+    else:
+        typer.echo(str(found))
 
 
 def _run(settings: Config, path: Path, meters: list[EpochMeter], epochs: int, *, quiet: bool) -> None:

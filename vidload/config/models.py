@@ -58,6 +58,10 @@ def _side_tag(value: Any) -> str:
     return "<pair>" if isinstance(value, list) else "<side>"
 
 
+def _auto_tag(value: Any) -> str:
+    return "<auto>" if value == "auto" else "<count>"
+
+
 def _type_tag(value: Any) -> str | None:
     kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
     return f"<{kind}>" if isinstance(kind, str) else None
@@ -77,6 +81,10 @@ Change = Annotated[
     Discriminator(_side_tag),
 ]
 Size = Annotated[Annotated[Count, Tag("<side>")] | Annotated[HeightWidth, Tag("<pair>")], Discriminator(_side_tag)]
+
+_Auto = Annotated[Literal["auto"], Tag("<auto>")]
+Workers = Annotated[Annotated[int, Field(ge=0), Tag("<count>")] | _Auto, Discriminator(_auto_tag)]
+Ahead = Annotated[Annotated[Count, Tag("<count>")] | _Auto, Discriminator(_auto_tag)]
 
 _SIDES = "Side, or [height, width], of the clip in pixels."
 _FLIP = "Probability of mirroring the clip left to right."
@@ -219,9 +227,9 @@ class LoaderConfig(Settings):
 
     batch_size: Count = _key("Clips of a batch.")
     epochs: Count | None = _key("Epochs of the run; nothing is loaded beyond the last. Null: not known.")
-    num_workers: Annotated[int, Field(ge=0)] = _key("Workers; 0 decodes in the calling thread.")
+    num_workers: Workers = _key("Workers; 0 decodes in the calling thread. auto: by what clips cost, cores and memory.")
     worker_kind: Literal["process", "thread"] = _key("What a worker is.")
-    prefetch_batches: Count | None = _key("Batches loaded ahead of the one in use; by default, enough for all workers.")
+    prefetch_batches: Ahead | None = _key("Batches loaded ahead of the one in use; by default, enough for all workers.")
     shuffle: bool = _key("Whether each epoch has a random order of its own.")
     drop_last: bool = _key("Whether to leave out an epoch's last batch where it would be smaller.")
     seed: Annotated[int, Field(ge=0)] = _key("Seed of the order and of all that is random in the clips.")

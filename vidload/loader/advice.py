@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
+
+from vidload.loader.machine import usable_cores
 
 __all__ = ["advise"]
 
@@ -44,7 +45,7 @@ def advise(stats: Mapping[str, Any], cores: int | None = None) -> str:
         )
     totals = {kind: stage["total"] for kind, stage in stages.items() if kind != "wait"}
     kind = max(totals, key=lambda name: totals[name])
-    usable = len(os.sched_getaffinity(0)) if cores is None else cores
+    usable = usable_cores() if cores is None else cores
     more = (
         f"more workers help ({workers} on {usable} cores)"
         if workers < usable

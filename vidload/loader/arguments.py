@@ -37,7 +37,7 @@ def sampler_order(
     return SamplerOrder(sampler, batch_size, drop_last, ahead)
 
 
-def check_count(name: str, value: int, least: int) -> int:
+def check_count(name: str, value: Any, least: int) -> int:
     """An argument as a plain int.
 
     Raises:

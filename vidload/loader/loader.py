@@ -28,6 +28,7 @@ from vidload.loader.ranks import find_ranks
 from vidload.loader.span import Span
 from vidload.loader.state import check_state, make_state
 from vidload.loader.stats import Stats
+from vidload.loader.tuning import AUTO, measure_cost, tune
 from vidload.transforms.pixels import DeviceTransform
 from vidload.transforms.planar import Wire, check_wire
 
@@ -55,10 +56,11 @@ class VideoLoader:
             `__getitem__`), for which they are what `collate_fn` makes of the samples.
         batch_size: Samples per batch, on each rank.
         epochs: How many epochs the run has, or None for no end.
-        num_workers: How many workers; 0 loads in the caller when a batch is asked for, for debugging.
+        num_workers: How many workers; 0 loads in the caller when a batch is asked for, for debugging. ``"auto"``
+            chooses by what a few samples cost, the cores and the memory there are; `tuning` and the log say why.
         worker_kind: ``"process"`` (a decoder that crashes costs one worker, not the run) or ``"thread"``.
         prefetch_batches: Batches that are loaded ahead of the one in use; by default 2, or what it takes to give every
-            worker two samples.
+            worker two samples. ``"auto"`` looks at how long slow samples take, too, and at the memory there is.
         shuffle: Whether each epoch has a random order of its own.
         drop_last: Whether to leave out an epoch's last batch where it would be smaller than the others. Without, and
             with several ranks, samples are repeated to make their last batches equally large, and marked as such in
@@ -107,9 +109,9 @@ class VideoLoader:
         batch_size: int = 1,
         *,
         epochs: int | None = None,
-        num_workers: int = 2,
+        num_workers: int | Literal["auto"] = 2,
         worker_kind: WorkerKind = "process",
-        prefetch_batches: int | None = None,
+        prefetch_batches: int | Literal["auto"] | None = None,
         shuffle: bool = False,
         drop_last: bool = False,
         seed: int = 0,
@@ -131,11 +133,12 @@ class VideoLoader:
         trace: Callable[[Span], None] | None = None,
     ) -> None:
         batch_size = check_count("batch_size", batch_size, 1)
-        num_workers = check_count("num_workers", num_workers, 0)
+        workers = None if num_workers == AUTO else check_count("num_workers", num_workers, 0)
         if epochs is not None:
             epochs = check_count("epochs", epochs, 1)
+        ahead: int | None = 0  # for the default
         if prefetch_batches is not None:
-            prefetch_batches = check_count("prefetch_batches", prefetch_batches, 1)
+            ahead = None if prefetch_batches == AUTO else check_count("prefetch_batches", prefetch_batches, 1)
         if worker_kind not in get_args(WorkerKind):
             raise ArgumentError(
                 f"worker_kind={worker_kind!r}: there are {' and '.join(map(repr, get_args(WorkerKind)))}"
@@ -153,15 +156,20 @@ class VideoLoader:
         for name, function in functions.items():
             if function is not None and not callable(function):
                 raise ArgumentError(f"{name}={function!r}: give a function, or None")
+        length = check_length(dataset)
+        self.tuning: str | None = None
+        """Why "auto" chose what it did; None where nothing was left to it."""
+        if workers is None or ahead is None:
+            tuning = tune(measure_cost(dataset, check_word("seed", seed)), batch_size, workers, ahead)
+            workers, ahead, self.tuning = tuning.num_workers, tuning.prefetch_batches, tuning.reason
         self.dataset = dataset
         self.batch_size = batch_size
         self.epochs = epochs
-        self.num_workers = num_workers
+        self.num_workers = workers
         self.worker_kind: WorkerKind = worker_kind
-        self.prefetch_batches = prefetch_batches or max(2, -(-2 * num_workers // batch_size))
+        self.prefetch_batches = ahead or max(2, -(-2 * workers // batch_size))
         self.seed = check_word("seed", seed)
         self.rank, self.world_size = find_ranks(rank, world_size)
-        length = check_length(dataset)
         self._order: Order
         if sampler is None and batch_sampler is None:
             self._order = Schedule(
@@ -180,7 +188,7 @@ class VideoLoader:
             "in_order": bool(in_order),
             "world_size": self.world_size,
         }
-        self._stats = Stats(num_workers)
+        self._stats = Stats(workers)
         self._traces: list[ChromeTrace] = []
         if trace is not None:
             self._stats.add_observer(trace)
@@ -188,7 +196,7 @@ class VideoLoader:
             dataset=dataset,
             order=self._order,
             epochs=epochs,
-            num_workers=num_workers,
+            num_workers=workers,
             worker_kind=worker_kind,
             depth=self.prefetch_batches,
             seed=self.seed,

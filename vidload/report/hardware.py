@@ -7,8 +7,8 @@ import importlib.util
 import mmap
 import os
 import resource
-from pathlib import Path
 
+from vidload.loader.machine import cpu_quota, memory_limit, usable_cores
 from vidload.report.checks import Result
 
 __all__ = ["cores", "cuda", "files", "memfd", "memory", "nvdec", "pinning", "shm"]
@@ -16,8 +16,6 @@ __all__ = ["cores", "cuda", "files", "memfd", "memory", "nvdec", "pinning", "shm
 _NO_DRIVER = "no NVIDIA driver here (libcuda.so.1)"
 _GPU_FIX = "for GPUs: install NVIDIA's driver; in a container, start it with its GPUs (docker run --gpus all)"
 _FEWEST_FILES = 1024
-
-CGROUP = Path("/sys/fs/cgroup")
 
 
 def _driver() -> int | None:
@@ -152,26 +150,14 @@ def files() -> Result:
 
 def cores() -> Result:
     """Processors that this process may use: affinity, and the container's share."""
-    usable, all_of_them = len(os.sched_getaffinity(0)), os.cpu_count()
-    quota = _read(CGROUP / "cpu.max").split()
-    share = ""
-    if len(quota) == 2 and quota[0] != "max":
-        count = int(quota[0]) / int(quota[1])
-        share = f", of which the container may use {count:g}"
-        usable = min(usable, max(1, int(count)))
-    return "ok", f"{usable} of {all_of_them}{share}: about as many workers", ""
+    quota = cpu_quota()
+    share = "" if quota is None else f", of which the container may use {quota:g}"
+    return "ok", f"{usable_cores()} of {os.cpu_count()}{share}: about as many workers", ""
 
 
 def memory() -> Result:
     """Memory of the machine, and the container's limit."""
-    total = next(int(line.split()[1]) for line in _read(Path("/proc/meminfo")).splitlines() if "MemTotal" in line)
-    limit = _read(CGROUP / "memory.max").strip()
-    told = f"; the container may use {int(limit) / 2**30:.1f} GiB" if limit.isdigit() else ""
-    return "ok", f"{total / 2**20:.1f} GiB{told}", ""
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
+    limit = memory_limit()
+    told = "" if limit is None else f"; the container may use {limit / 2**30:.1f} GiB"
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return "ok", f"{total / 2**30:.1f} GiB{told}", ""
