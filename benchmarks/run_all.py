@@ -18,6 +18,7 @@ BENCHMARKS: dict[str, list[str]] = {
     "index_scale": [],
     "worker_memory": [],
     "wire": ["--rounds=3"],
+    "balance": [],
 }
 """Each benchmark's program and arguments; all take ``--out`` for their files and ``--json`` for their figures."""
 
