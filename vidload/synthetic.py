@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from vidload.errors import ArgumentError
 
-__all__ = ["loop_film", "make_frame", "read_number", "write_film"]
+__all__ = ["kept_scheduling", "loop_film", "make_frame", "read_number", "write_film"]
 
 Frame = npt.NDArray[np.uint8]
 
@@ -147,7 +147,7 @@ def _inner_spans(edges: npt.NDArray[np.float64]) -> list[tuple[int, int]]:
 
 
 @contextmanager
-def _kept_scheduling() -> Iterator[None]:
+def kept_scheduling() -> Iterator[None]:
     """Undo what SVT-AV1 does where it may: it makes the calling thread a real-time one (SCHED_FIFO, priority 99).
 
     All that the process starts afterwards would be so too, and one busy worker per core would stop everything else.
@@ -224,7 +224,7 @@ def write_film(
         os.environ.setdefault("SVT_LOG", "1")
     rate = Fraction(1000) if pts is not None else Fraction(fps)
     texture = _texture(width, height, look) if moving else None
-    with _kept_scheduling(), av.open(str(path), "w", options={"fflags": "bitexact"}) as container:
+    with kept_scheduling(), av.open(str(path), "w", options={"fflags": "bitexact"}) as container:
         stream = container.add_stream(codec, rate=rate if pts is None else Fraction(fps))
         context = stream.codec_context
         context.width, context.height, context.pix_fmt = width, height, "yuvj420p" if codec == "mjpeg" else "yuv420p"

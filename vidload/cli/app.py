@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import vidload
-from vidload.cli import config, doctor, index, inspect, run, top
+from vidload.cli import config, doctor, index, inspect, run, top, transcode
 from vidload.errors import VidloadError
 
 __all__ = ["app", "main"]
@@ -27,6 +27,7 @@ app.command("index")(index.command)
 app.command("inspect")(inspect.command)
 app.command("run")(run.command)
 app.command("top")(top.command)
+app.command("transcode")(transcode.command)
 app.add_typer(config.app, name="config")
 
 
