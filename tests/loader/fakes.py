@@ -31,6 +31,7 @@ class FakePool:
         sent: (worker, task) of all tasks so far.
         queues: The tasks that each worker has.
         restarted: Workers that were replaced.
+        beginning_nothing: Workers that are dead already, though nobody knows.
     """
 
     def __init__(self, size: int) -> None:
@@ -40,12 +41,16 @@ class FakePool:
         self.slots: dict[int, Mapping] = {}
         self.events: list[Event] = []
         self.restarted: list[int] = []
+        self.beginning_nothing: set[int] = set()
         self.woken = 0
         self.state = "new"
 
     def start(self) -> None:
         self.state = "started"
         self.events += [Event(worker, Ready()) for worker in range(self.size)]
+
+    def begun(self, worker: int) -> int:
+        return self.queues[worker][0].id if self.queues[worker] and worker not in self.beginning_nothing else 0
 
     def restart(self, worker: int) -> None:
         self.restarted.append(worker)

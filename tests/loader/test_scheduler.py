@@ -230,6 +230,36 @@ def test_a_worker_that_dies_is_replaced_and_its_tasks_are_done() -> None:
     assert {key: made.batch[1] for key, made in finished.items()} == {(0, 0): [0, 1], (0, 1): [2, 3]}
 
 
+def test_workers_that_were_dead_before_they_began_a_task_do_not_count() -> None:
+    """All are killed at once, and the scheduler hears of it one by one, handing tasks to the next dead one."""
+    scheduler, pool = make(samples=6, batch_size=2, workers=3, depth=2)
+    turn(scheduler, 0, 0)
+    pool.beginning_nothing = {0, 1, 2}
+    for _ in range(2):
+        for worker in range(3):
+            pool.events.append(Event(worker, None, reason="it was killed"))
+            turn(scheduler, 0, 0)
+            turn(scheduler, 0, 0)
+    pool.beginning_nothing = set()
+    finished = run(scheduler, pool, 0, 0)
+    assert {key: made.batch[1] for key, made in finished.items()} == {(0, 0): [0, 1], (0, 1): [2, 3]}
+    assert len(pool.restarted) == 6
+
+
+def test_a_task_that_is_lost_over_and_over_is_an_error_in_the_end() -> None:
+    scheduler, pool = make(samples=2, batch_size=2, workers=1, depth=1)
+    turn(scheduler, 0, 0)
+    pool.beginning_nothing = {0}
+    finished: dict[Key, Finished] = {}
+    while not finished:
+        turn(scheduler, 0, 0)
+        pool.events.append(Event(0, None, reason="it died at once"))
+        finished = dict(turn(scheduler, 0, 0))
+        assert len(pool.restarted) <= 20
+    assert isinstance(finished[0, 0].error, WorkerError)
+    assert "it died at once" in str(finished[0, 0].error)
+
+
 def test_a_task_that_two_workers_die_over_is_an_error_that_names_it() -> None:
     scheduler, pool = make(samples=2, batch_size=1, workers=2, depth=1)
     turn(scheduler, 0, 0)

@@ -245,5 +245,5 @@ def test_workers_end_with_the_trainer_however_that_dies(number: signal.Signals, 
 
 
 def test_a_worker_whose_trainer_is_gone_before_it_starts_ends_quietly(tmp_path: Path) -> None:
-    done = run_python("-c", "from vidload.loader.worker import main; main(0, 0, 1)")
+    done = run_python("-c", "from vidload.loader.worker import main; main(0, 0, 1, 0)")
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "")

@@ -43,6 +43,10 @@ class Pool(Protocol):
         """Let all workers forget a slot."""
         ...
 
+    def begun(self, worker: int) -> int:
+        """Id of the task that a worker began last, alive or not; 0 for none."""
+        ...
+
     def restart(self, worker: int) -> None:
         """Put a new worker in the place of one that died or hangs; nothing more is heard of the old one."""
         ...

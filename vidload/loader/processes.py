@@ -27,7 +27,8 @@ _KILL_GRACE = 2.0
 """Seconds that are waited for a killed process: one that waits for a file server ends when that answers."""
 
 _BOOT = (
-    "import sys; sys.path[:] = {path!r}; from vidload.loader.worker import main; main({channel}, {worker}, {parent})"
+    "import sys; sys.path[:] = {path!r}; from vidload.loader.worker import main; "
+    "main({channel}, {worker}, {parent}, {begun})"
 )
 """What a worker runs: not ``python -m``, which would let any file of the working directory hide a module."""
 
@@ -45,6 +46,7 @@ class ProcessPool:
         self._runner = runner
         self._channels: dict[int, Channel] = {}
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._begun: dict[int, MemoryFile] = {}
         self._ready: set[int] = set()
         self._dead: set[int] = set()
         self._slots: dict[int, Slot] = {}
@@ -62,13 +64,16 @@ class ProcessPool:
         for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
             environment.setdefault(name, "1")  # workers share the cores already
         channel, there = Channel.pair()
-        boot = _BOOT.format(path=sys.path, channel=there.fileno(), worker=worker, parent=os.getpid())
+        begun = self._begun[worker] = MemoryFile.make(f"vidload-begun-{worker}", 8)
+        boot = _BOOT.format(
+            path=sys.path, channel=there.fileno(), worker=worker, parent=os.getpid(), begun=begun.fileno()
+        )
         with there:
             try:
                 self._processes[worker] = subprocess.Popen(
                     [sys.executable, "-c", boot],
                     stdin=subprocess.DEVNULL,  # the loader's may be the script
-                    pass_fds=[there.fileno()],
+                    pass_fds=[there.fileno(), begun.fileno()],
                     env=environment,
                     start_new_session=True,  # Ctrl-C in a terminal goes to the loader alone
                 )
@@ -78,6 +83,10 @@ class ProcessPool:
         self._channels[worker] = channel
         self._selector.register(channel, selectors.EVENT_READ, worker)
         self._send(worker, pack(Start(self._runner)))
+
+    def begun(self, worker: int) -> int:
+        """Id of the task that a process began last; 0 for none."""
+        return int.from_bytes(os.pread(self._begun[worker].fileno(), 8, 0), "little")
 
     def restart(self, worker: int) -> None:
         """Kill a process that isn't dead yet, and start another one that knows all slots."""
@@ -184,6 +193,7 @@ class ProcessPool:
         for process in self._processes.values():
             _kill(process)
         self._slots.clear()
+        self._begun.clear()
         self._selector.close()
         self._waker = None
 

@@ -22,7 +22,13 @@ from vidload.loader.stats import Stats
 __all__ = ["Scheduler"]
 
 _MAX_DEATHS = 2
-"""Workers that may die, or hang, over one task before it counts as an error: it is tried once more elsewhere."""
+"""Workers that may die, or hang, over one task before it counts as an error: it is tried once more elsewhere.
+
+Only those count that had begun it: where all workers are killed at once, a task may be handed to several that are dead.
+"""
+
+_MAX_LOSSES = 20
+"""Workers that a task may be with when they die, whether they began it or not."""
 
 _MAX_STARTS = 3
 """Workers that may die in one place in a row before they have loaded the data set."""
@@ -59,7 +65,8 @@ class _Job:
     row: int
     task: Task
     worker: int = -1
-    deaths: int = 0
+    deaths: int = 0  # workers that died or hung over it
+    losses: int = 0  # workers that it was with when they did, or that hadn't begun it
 
 
 class Scheduler:
@@ -394,8 +401,10 @@ class Scheduler:
                     f"{reason} before it had loaded the data set, as did {_MAX_STARTS - 1} in its place before it; "
                     "what they printed may tell why"
                 )
-        elif jobs:
-            jobs[0].deaths += 1
+        begun = self._pool.begun(worker)
+        for job in jobs:
+            job.losses += 1
+            job.deaths += job.task.id == begun
         self._stats.count("restarts")
         self._pool.restart(worker)
         self._ready[worker], self._since[worker] = False, self._clock()
@@ -403,7 +412,7 @@ class Scheduler:
             job.batch.in_flight -= 1
             if job.batch.cancelled:
                 self._drop(job.batch)
-            elif job.deaths < _MAX_DEATHS:
+            elif job.deaths < _MAX_DEATHS and job.losses < _MAX_LOSSES:
                 job.worker = worker if job.deaths else -1
                 self._todo.appendleft(job)
             else:

@@ -31,6 +31,7 @@ class _Worker:
     inbox: queue.SimpleQueue[Task | None] = field(default_factory=queue.SimpleQueue)
     lock: threading.Lock = field(default_factory=threading.Lock)
     given_up: bool = False
+    begun: int = 0
     thread: threading.Thread | None = None
 
 
@@ -61,6 +62,10 @@ class ThreadPool:
             target=self._serve, args=(worker,), name=f"vidload-worker-{worker.number}", daemon=True
         )
         worker.thread.start()
+
+    def begun(self, worker: int) -> int:
+        """Id of the task that a thread began last; 0 for none."""
+        return self._workers[worker].begun
 
     def restart(self, worker: int) -> None:
         """Give a thread up, and start another one in its place."""
@@ -126,6 +131,7 @@ class ThreadPool:
 
     def _run(self, worker: _Worker, task: Task) -> Done | Failed | None:
         """The task's result; None if the worker was given up meanwhile."""
+        worker.begun = task.id
         if not isinstance(task, ClipTask):
             return self._runner.run(task, worker.number, self._mappings.__getitem__)
         # A clip is decoded beside its slot: a thread that was given up must not write into memory of a later batch.

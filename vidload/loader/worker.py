@@ -29,20 +29,22 @@ __all__ = ["main"]
 _PR_SET_PDEATHSIG = 1
 
 
-def main(descriptor: int, number: int, parent: int) -> None:
+def main(descriptor: int, number: int, parent: int, begun: int) -> None:
     """Serve the loader until it closes the channel.
 
     Args:
         descriptor: This end of the channel.
         number: The worker's.
         parent: Process id of the loader.
+        begun: A file where the id of each task is written when it begins.
     """
     # Decoders may hold the GIL for long, or for ever: the kernel ends this process with the loader's in any case.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         sys.exit(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the loader's to handle
-    os.set_inheritable(descriptor, False)  # a process that user code starts mustn't keep the channel open
+    for inherited in (descriptor, begun):
+        os.set_inheritable(inherited, False)  # a process that user code starts mustn't keep the channel open
     channel = Channel(socket.socket(fileno=descriptor), blocking=True)
     try:
         messages: list[Message] = []
@@ -59,7 +61,7 @@ def main(descriptor: int, number: int, parent: int) -> None:
         channel.send(failed or Ready())
         if failed is not None:
             return
-        _Server(channel, runner, number, messages).serve()
+        _Server(channel, runner, number, messages, MemoryFile(begun)).serve()
     except (EOFError, ConnectionError):
         return  # the loader is gone
 
@@ -72,10 +74,13 @@ def _not_loaded(error: BaseException) -> WorkerError:
 
 
 class _Server:
-    def __init__(self, channel: Channel, runner: Runner, number: int, messages: list[Message]) -> None:
+    def __init__(
+        self, channel: Channel, runner: Runner, number: int, messages: list[Message], begun: MemoryFile
+    ) -> None:
         self._channel = channel
         self._runner = runner
         self._number = number
+        self._begun = begun
         self._slots: dict[int, tuple[MemoryFile, int]] = {}
         self._mappings: dict[int, Mapping] = {}
         self._inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
@@ -117,6 +122,7 @@ class _Server:
 
     def _run(self, task: Task) -> tuple[Done | Failed, list[MemoryFile]]:
         """A task's result, with samples and batches as parcels, and the files that belong to it."""
+        os.pwrite(self._begun.fileno(), task.id.to_bytes(8, "little"), 0)
         if isinstance(task, ClipTask):
             return self._runner.run(task, self._number, self._mapping), []
         try:
