@@ -40,8 +40,8 @@ def command(
 ) -> None:
     """Rewrite films for training: short GOPs, smaller pictures, no audio; same frames at the same times.
 
-    A film that was rewritten before, with these settings and from the source as it is now, stays as it is; so a run that
-    was interrupted goes on. Films that fail are listed, the others are written, and the exit status is 1.
+    A film that was rewritten before, with these settings and from the source as it is now, stays as it is; so a run
+    that was interrupted goes on. Films that fail are listed, the others are written, and the exit status is 1.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
