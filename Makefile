@@ -6,7 +6,7 @@ VIDEOS ?=
 DEMO_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format typecheck docs bench gpu-check docker docker-cpu docker-verify clean
+.PHONY: help install demo test lint format typecheck docs bench bench-peers gpu-check docker docker-cpu docker-verify clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -46,6 +46,13 @@ docs: $(VENV)/.docs ## Build the documentation into build/site
 
 bench: $(VENV)/.installed ## Run all benchmarks and print their ratios
 	$(BIN)/python benchmarks/run_all.py
+
+$(VENV)/.peers: $(VENV)/.installed requirements-peers.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-peers.txt
+	@touch $@
+
+bench-peers: $(VENV)/.peers ## Compare with DataLoader, torchcodec, SPDL, DALI, and with the least that clips cost
+	$(BIN)/python benchmarks/peers.py --plots $(PEERS_ARGS)
 
 # GPU_PYTHON: one that has a CUDA build of torch (and DALI, torchcodec); make installs none.
 GPU_PYTHON ?= python3
