@@ -14,7 +14,7 @@ __all__ = ["WORKLOADS", "make_plan"]
 WORKLOADS = {
     "a": "random clips of 16 frames at stride 4, long films, GOP 250",
     "b": "clips of 8 frames at stride 2, many films of 10 seconds, GOP 250",
-    "c": "64 frames spread over films of 10 minutes",
+    "c": "64 frames spread over a film of 10 minutes, 640 x 360, GOP 100",
     "d": "four clips of 16 frames at stride 4 of each film",
     "e": "as a, with a GOP of 12",
     "f": "as a, VP9 at 640 x 360, GOP 100",
@@ -61,6 +61,9 @@ def _films(workload: str, folder: Path, minutes: float) -> tuple[list[Path], int
     folder.mkdir(parents=True, exist_ok=True)
     if workload == "b":
         return [_film(folder / f"b{n}.mp4", 250, 250, look=n) for n in range(16)], 250
+    if workload == "c":
+        short = _film(folder / "c.short.mp4", 200, 100, width=640, height=360)
+        return [_long(short, folder / "c.mp4", minutes, 200)], 200
     if workload == "f":
         short = _film(folder / "f.short.mp4", 200, 100, codec="libvpx-vp9", width=640, height=360)
         return [_long(short, folder / "f.mp4", minutes, 200)], 200
