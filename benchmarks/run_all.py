@@ -19,6 +19,7 @@ BENCHMARKS: dict[str, list[str]] = {
     "worker_memory": [],
     "wire": ["--rounds=3"],
     "balance": [],
+    "floor": ["--rounds=3"],
 }
 """Each benchmark's program and arguments; all take ``--out`` for their files and ``--json`` for their figures."""
 
