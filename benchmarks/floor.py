@@ -1,9 +1,9 @@
 """How far vidload is from the least that its clips can cost, and where the rest goes.
 
 The least: libavcodec on nothing but the packets that the clips need, from memory, on all cores, and the conversion of
-the wanted frames. vidload's stages come from its own figures, in the same run, in turn: reading, decoding and converting
-in workers, and what is left of the workers' time: waiting for work, messages, the slowest clip of a batch. Clips are
-those of workload a of `benchmarks/peers.py`.
+the wanted frames. vidload's stages come from its own figures, in the same run, in turn: reading, decoding and
+converting in workers, and what is left of their time: waiting for work, messages, the slowest clip of a batch. Clips
+are those of workload a of `benchmarks/peers.py`.
 
     python benchmarks/floor.py
 """
