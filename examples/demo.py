@@ -251,7 +251,7 @@ def parse_arguments() -> argparse.Namespace:
         "--width", type=int, default=48, help="channels of the net's first layer: how long a step takes"
     )
     parser.add_argument("--learning-rate", type=float, default=1e-3)
-    parser.add_argument("--decoder", default="auto", help="vidload's: auto, decord or pyav")
+    parser.add_argument("--decoder", default="decord", help="vidload's: auto, decord or pyav")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     if args.videos is not None and not args.videos.is_dir():

@@ -147,7 +147,7 @@ class Backends:
     """The backends of one thread, each made when it is first needed.
 
     Args:
-        decoder: Which to use; ``"auto"`` is decord, and PyAV for the kinds of films that decord is wrong on.
+        decoder: Which to use; ``"auto"`` is PyAV, which takes every film, is the fastest and notices most damage.
         max_pixels: Largest picture that is decoded.
 
     Raises:
@@ -172,7 +172,7 @@ class Backends:
             check_planes(name)
             name = "pyav"
         if name == "auto":
-            name = "decord" if decord_reason(video) is None else "pyav"
+            name = "pyav"
         elif name in _REASONS:
             reason = _REASONS[name](video)
             if reason is not None:
