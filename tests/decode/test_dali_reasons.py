@@ -13,7 +13,7 @@ import pytest
 
 from tests.films import FilmFolder
 from vidload.decode.dali import dali_reason, dali_slice_reason, dali_video_reason
-from vidload.decode.repeats import shows_again
+from vidload.decode.repeats import count_pictures, shows_again
 from vidload.decode.source import read_slice
 from vidload.index.demux import demux_video
 from vidload.index.video import HIDDEN
@@ -70,6 +70,25 @@ def test_packets_that_only_show_again_are_told_apart(film_file: FilmFolder, dali
     assert shows_again("vp9", shown + again + index_of_two)
     assert not shows_again("vp9", shown + b"\x80" + index_of_two)
     assert not shows_again("h264", again)
+
+
+def test_packets_with_pictures_that_are_not_shown_are_told_apart(film_file: FilmFolder) -> None:
+    # SVT-AV1's second temporal unit holds the pictures that its small group refers to, and the one that is shown.
+    video = demux_video(film_file("av1"))
+    piece = read_slice(video, [1])
+    counts = [count_pictures("av1", packet) for _, packet in piece.packets()]
+    assert counts[0] == 1
+    assert max(counts) > 1
+    assert not any(shows_again("av1", packet) for _, packet in piece.packets())
+    assert "aren't shown" in str(dali_slice_reason("cuda", piece))
+    assert dali_slice_reason("cpu", piece) is None
+    assert dali_slice_reason("cuda", read_slice(video, [0])) is None
+    hidden, shown, again = b"\x84" * 5, b"\x86" * 5, b"\x88"
+    index_of_two = bytes([0b11000001, 5, 5, 0b11000001])
+    assert count_pictures("vp9", hidden + shown + index_of_two) == 2
+    assert count_pictures("vp9", shown) == 1
+    assert count_pictures("vp9", again) == 0
+    assert count_pictures("h264", hidden) == 1
 
 
 def test_h264_that_starts_at_no_idr_picture_is_told_apart(film_file: FilmFolder) -> None:

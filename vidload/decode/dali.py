@@ -18,7 +18,7 @@ from vidload.decode.container import starts_afresh
 from vidload.decode.encoded import DecodedClips, EncodedClip
 from vidload.decode.nvdec import count_engines
 from vidload.decode.protocol import Slice
-from vidload.decode.repeats import shows_again
+from vidload.decode.repeats import count_pictures, shows_again
 from vidload.decode.sizes import picture_sizes
 from vidload.errors import ArgumentError, DecodeError
 from vidload.index.video import HIDDEN, Video
@@ -109,7 +109,7 @@ def dali_slice_reason(device_type: str, piece: Slice) -> str | None:
     """Like `dali_video_reason`, for a slice that is read.
 
     DALI takes all pictures to be of the size that the file states. On a GPU it takes pictures as NVDEC decodes them,
-    one for each packet; one that is only shown again isn't decoded.
+    one for each packet; one that is only shown again isn't decoded, and one that isn't shown is.
     """
     video = piece.video
     for _, packet in piece.packets():
@@ -120,6 +120,8 @@ def dali_slice_reason(device_type: str, piece: Slice) -> str | None:
         return None
     if any(shows_again(piece.video.codec, packet) for _, packet in piece.packets()):
         return "it has packets that only show an earlier picture again, and DALI takes a decoded one for each packet"
+    if any(count_pictures(video.codec, packet) != 1 for _, packet in piece.packets()):
+        return "it has packets with pictures that aren't shown, and DALI counts all pictures that are decoded"
     if piece.video.codec == "h264" and not all(starts_afresh(piece, number) for number in range(len(piece.data))):
         return "it starts at a keyframe that is no IDR picture, and DALI gives NVDEC parameter sets with these only"
     return None

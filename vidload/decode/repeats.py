@@ -1,12 +1,17 @@
-"""Packets that only show an earlier picture again, by their headers: VP9's and AV1's ``show_existing_frame``."""
+"""Packets that don't decode to one picture each, by their headers.
+
+VP9 and AV1 have packets that only show an earlier picture again (``show_existing_frame``), and ones that hold pictures
+to refer to, never shown by themselves, before the one that is shown.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-__all__ = ["shows_again", "vp9_frames"]
+__all__ = ["count_pictures", "shows_again", "vp9_frames"]
 
 _AV1_FRAME_HEADER = 3  # obu_type OBU_FRAME_HEADER; OBU_FRAME can't be one that shows again
+_AV1_FRAME = 6  # obu_type OBU_FRAME
 
 
 def shows_again(codec: str, packet: bytes) -> bool:
@@ -24,6 +29,21 @@ def shows_again(codec: str, packet: bytes) -> bool:
     if codec == "av1":
         return any(kind == _AV1_FRAME_HEADER and first & 0x80 for kind, first in _av1_units(packet))
     return False
+
+
+def count_pictures(codec: str, packet: bytes) -> int:
+    """How many pictures are decoded from a packet, shown or not; 1 for all codecs but vp9 and av1.
+
+    Args:
+        codec: As libavcodec names it.
+        packet: Its bytes.
+    """
+    if codec == "vp9":
+        return sum(1 for frame in vp9_frames(packet) if frame and not _vp9_shows_again(frame[0]))
+    if codec == "av1":
+        headers = ((kind, first) for kind, first in _av1_units(packet) if kind in (_AV1_FRAME_HEADER, _AV1_FRAME))
+        return sum(1 for kind, first in headers if kind == _AV1_FRAME or not first & 0x80)
+    return 1
 
 
 def _vp9_shows_again(first: int) -> bool:
