@@ -84,9 +84,8 @@ def compare(args: argparse.Namespace) -> None:
         }
         show(workload, results[workload])
         report("peers", {"workers": args.workers, "workloads": results}, args.json)
-    (args.out / "peers.md").write_text(as_markdown(results))
     if args.docs:
-        write_docs(as_markdown(results))
+        write_docs(results)
     if args.plots:
         plot(results, args.out)
 
@@ -132,19 +131,19 @@ def show(workload: str, found: dict[str, Any]) -> None:
     CONSOLE.print(table)
 
 
-def as_markdown(results: dict[str, Any]) -> str:
-    parts = []
-    for workload, found in results.items():
-        parts.append(f"### {workload}: {WORKLOADS[workload]}\n")
-        parts.append(f"| {' | '.join(HEADS)} |\n|{'---|' * len(HEADS)}")
-        parts.extend(f"| {' | '.join(line)} |" for line in rows(found))
-        parts.append("")
-    return "\n".join(parts)
+def as_markdown(workload: str, found: dict[str, Any]) -> str:
+    lines = [f"### {workload}: {WORKLOADS[workload]}\n", f"| {' | '.join(HEADS)} |", f"|{'---|' * len(HEADS)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(line)} |" for line in rows(found))])
 
 
-def write_docs(text: str) -> None:
+def write_docs(results: dict[str, Any]) -> None:
+    """Write the tables of these workloads; those of others stay."""
     page = DOCS.read_text()
-    DOCS.write_text(re.sub(f"{BEGIN}.*{END}", f"{BEGIN}\n{text}{END}", page, flags=re.S))
+    begin, end = page.index(BEGIN) + len(BEGIN), page.index(END)
+    sections = {part[0]: f"### {part.strip()}" for part in page[begin:end].split("### ")[1:]}
+    sections |= {workload: as_markdown(workload, found) for workload, found in results.items()}
+    text = "\n\n".join(sections[workload] for workload in sorted(sections))
+    DOCS.write_text(f"{page[:begin]}\n{text}\n{page[end:]}")
 
 
 def plot(results: dict[str, Any], folder: Path) -> None:
