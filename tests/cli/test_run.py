@@ -240,12 +240,23 @@ def test_real_films_through_the_command(tmp_path: Path, film_file: FilmFolder) -
     assert all(0 <= epoch["first_wait_s"] <= epoch["seconds"] for epoch in epochs)
 
 
+HEEDING = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # a shell's background jobs don't
+
+
 def test_ctrl_c_ends_a_run_on_real_films(tmp_path: Path, film_file: FilmFolder) -> None:
     vidload.build_index([film_file("h264_bframes")], tmp_path / "films.index", num_workers=0).close()
     path = tmp_path / "films.yaml"
     path.write_text("dataset: {index: films.index, size: 32}\nloader: {epochs: 100000, num_workers: 1}\n")
     running = subprocess.Popen(
-        [sys.executable, "-u", "-c", MAIN, "run", path],
+        # background jobs of a shell ignore it
+        [
+            sys.executable,
+            "-u",
+            "-c",
+            f"import signal; signal.signal(2, signal.default_int_handler); {MAIN}",
+            "run",
+            path,
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
