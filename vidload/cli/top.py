@@ -64,23 +64,24 @@ def _view(loaders: list[dict[str, Any]], before: dict[tuple[int, float], tuple[f
         key = (loader["pid"], round(loader["time"] - loader["seconds"], 1))
         rate = _rate(loader, before.get(key))
         before[key] = (loader["time"], loader["samples"])
-        table = Table(
-            box=None, title_justify="left", title=f"[bold]{loader['pid']}[/] {escape(loader['command'][:100])}"
-        )
-        for name in ("samples", "samples/s", "waiting", "workers idle", "errors", "restarts", *_STAGES):
-            table.add_column(name, justify="right")
-        stages = loader["stages"]
-        times = [f"{stages[kind]['p50'] * 1000:.1f} ms" if kind in stages else "" for kind in _STAGES]
-        table.add_row(
-            str(loader["samples"]),
-            f"{rate:.1f}",
-            f"{loader['starved']:.1%}",
-            f"{loader['backpressure']:.0%}",
-            str(loader["errors"]),
-            str(loader["restarts"]),
-            *times,
-        )
-        shown += [table, f"  {escape(loader['advice'])}", ""]
+        counts = {
+            "samples": str(loader["samples"]),
+            "samples/s": f"{rate:.1f}",
+            "waiting": f"{loader['starved']:.1%}",
+            "workers idle": f"{loader['backpressure']:.0%}",
+            "errors": str(loader["errors"]),
+            "restarts": str(loader["restarts"]),
+        }
+        stages = {kind: stage for kind, stage in loader["stages"].items() if kind in _STAGES}
+        medians = {kind: f"{stages[kind]['p50'] * 1000:.1f} ms" for kind in _STAGES if kind in stages}
+        shown.append(f"[bold]{loader['pid']}[/] {escape(loader['command'][:100])}")
+        for cells in (counts, medians):
+            table = Table(box=None)
+            for name in cells:
+                table.add_column(name, justify="right", no_wrap=True)
+            table.add_row(*cells.values())
+            shown.append(table)
+        shown += [f"  {escape(loader['advice'])}", ""]
     return Group(*shown)
 
 
