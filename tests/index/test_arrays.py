@@ -53,8 +53,8 @@ class Recorder:  # pyarrow looks for pandas in silence: what isn't installed her
         self.wanted.add(name)
 
 sys.meta_path.insert(0, Recorder())
-from vidload.index.worker import read_facts
-print(read_facts(sys.argv[1])[0], sorted(Recorder.wanted & {"torch", "decord", "pandas"}))
+from vidload.index.worker import Request, read_facts
+print(read_facts(Request(sys.argv[1]))[0], sorted(Recorder.wanted & {"torch", "decord", "pandas"}))
 """
     done = subprocess.run([sys.executable, "-c", code, film_file("mpeg4")], capture_output=True, text=True, check=True)
     assert done.stdout == "b'v' []\n"

@@ -26,6 +26,7 @@ from vidload.index.build import build_index, build_with_report
 from vidload.index.demux import demux_video
 from vidload.index.pool import demux_all
 from vidload.index.reader import VideoIndex
+from vidload.index.worker import Request
 
 
 @pytest.fixture
@@ -42,9 +43,9 @@ def demuxed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the files that were demuxed, in order."""
     names: list[str] = []
 
-    def recording(paths: list[str], num_workers: int):  # type: ignore[no-untyped-def]
-        names.extend(os.path.basename(path) for path in paths)
-        return demux_all(paths, num_workers)
+    def recording(requests: list[Request], num_workers: int, *, timeout: float):  # type: ignore[no-untyped-def]
+        names.extend(os.path.basename(request.path) for request in requests)
+        return demux_all(requests, num_workers, timeout=timeout)
 
     monkeypatch.setattr(build_module, "demux_all", recording)
     return names

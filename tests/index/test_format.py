@@ -109,7 +109,7 @@ def test_another_version_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(format_module, "VERSION", 99)
     write(tmp_path / "x.index", [make_video(0)])
     monkeypatch.undo()
-    with pytest.raises(IndexFormatError, match="has format version 99, this vidload reads version 1; build it anew"):
+    with pytest.raises(IndexFormatError, match="has format version 99, this vidload reads version 2; build it anew"):
         IndexFile(str(tmp_path / "x.index"))
 
 

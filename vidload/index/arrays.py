@@ -19,6 +19,7 @@ _DTYPES: Mapping[pa.DataType, type[np.generic]] = {
     pa.int64(): np.int64,
     pa.int32(): np.int32,
     pa.uint8(): np.uint8,
+    pa.uint32(): np.uint32,
     pa.float64(): np.float64,
 }
 

@@ -18,7 +18,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-__all__ = ["PacketRole", "gives_no_frame", "packet_role"]
+__all__ = ["TELL_KEYFRAMES", "PacketRole", "gives_no_frame", "packet_role", "refers_to_none"]
+
+TELL_KEYFRAMES = frozenset({"h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4", "vp8", "vp9"})
+"""Codecs whose packets say whether decoding can start with them: H.264's by `vidload.index.h264`."""
 
 
 class PacketRole(NamedTuple):
@@ -58,6 +61,41 @@ def packet_role(codec: str, extradata: bytes | None) -> Callable[[bytes], Packet
     if codec in ("mpeg1video", "mpeg2video"):  # picture_coding_type, three bits after ten of temporal_reference: 3 is B
         return lambda data: _picture_role(data, b"\x00\x00\x01\x00", lambda at: data[at + 1] >> 3 & 7 == 3)
     return None
+
+
+def refers_to_none(codec: str, extradata: bytes | None, data: bytes) -> bool | None:
+    """Whether a packet's frame refers to none before it; None where its codec doesn't say. H.264 is asked elsewhere.
+
+    Containers are wrong about it at times: without a list of keyframes every packet of an mp4 or AVI counts as one.
+
+    Args:
+        codec: Name of the codec, as libavcodec names it.
+        extradata: The codec's configuration record.
+        data: The packet, at least one byte.
+    """
+    if codec == "hevc":
+        length_size = (extradata[21] & 3) + 1 if extradata and extradata[0] == 1 and len(extradata) > 21 else 0
+        kinds = [data[at] >> 1 & 63 for at in _units(data, length_size)]
+        pictures = [kind for kind in kinds if kind <= 31]
+        return all(16 <= kind <= 23 for kind in pictures) if pictures else None
+    if codec == "mpeg4":
+        return _coding_type(data, b"\x00\x00\x01\xb6", lambda at: data[at] >> 6, 0)
+    if codec in ("mpeg1video", "mpeg2video"):
+        return _coding_type(data, b"\x00\x00\x01\x00", lambda at: data[at + 1] >> 3 & 7, 1)
+    if codec == "vp8":
+        return not data[0] & 1
+    if codec == "vp9" and data[0] >> 6 == 2:
+        show_existing, inter = (2, 1) if data[0] >> 4 & 3 == 3 else (3, 2)
+        return not (data[0] >> show_existing & 1 or data[0] >> inter & 1)
+    return None
+
+
+def _coding_type(data: bytes, start_code: bytes, kind: Callable[[int], int], intra: int) -> bool | None:
+    """Whether the first picture is intra; None where there is none."""
+    at = data.find(start_code) + len(start_code)
+    if at < len(start_code) or at + 1 >= len(data):
+        return None
+    return kind(at) == intra
 
 
 def gives_no_frame(codec: str, data: bytes) -> bool:
@@ -109,7 +147,7 @@ def _nal_role(
 
     def role(data: bytes) -> PacketRole:
         layer, reference, resets, slices = 0, False, False, 0
-        for at in _length_prefixed(data, length_size) if length_size else _after_start_codes(data):
+        for at in _units(data, length_size):
             this = unit(data, at)
             if this is not None:
                 slices += 1
@@ -118,6 +156,10 @@ def _nal_role(
         return PacketRole(layer, reference or not slices, resets)
 
     return role
+
+
+def _units(data: bytes, length_size: int) -> Iterator[int]:
+    return _length_prefixed(data, length_size) if length_size else _after_start_codes(data)
 
 
 def _length_prefixed(data: bytes, length_size: int) -> Iterator[int]:

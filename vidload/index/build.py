@@ -8,15 +8,18 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from vidload.errors import ArgumentError, StrictIndexError, UnreadableVideoError
-from vidload.index.format import FACTS, IndexFile, looks_like_index, write_index
+from vidload.index.format import FACTS, IndexFile, looks_like_index, numpy_view, write_index
 from vidload.index.pool import demux_all
+from vidload.index.processes import TIMEOUT
 from vidload.index.progress import show_progress
 from vidload.index.reader import VideoIndex
 from vidload.index.sources import LabelFrom, resolve_sources
 from vidload.index.spool import RowSpool
+from vidload.index.worker import Request
 
 __all__ = ["BuildReport", "OnSkip", "build_index", "build_with_report"]
 
@@ -50,6 +53,9 @@ def build_index(
     label_from: LabelFrom = "none",
     update: bool = False,
     strict: bool = False,
+    stream: int | None = None,
+    checksums: bool = False,
+    file_timeout: float = TIMEOUT,
     num_workers: int | None = None,
     progress: bool = False,
     on_skip: OnSkip | None = None,
@@ -66,6 +72,10 @@ def build_index(
         update: Keep what the index at `out` knows of files of unchanged size and modification time, and read only the
             others. The result is the same as without.
         strict: Write nothing if any file can't be read.
+        stream: Number of the stream to take of each file; by default the one that libavformat ranks best among those
+            that are no cover picture. A file in which it is no video stream can't be read.
+        checksums: Keep a checksum of every packet (4 bytes each), by which loading notices every byte that changed.
+        file_timeout: Seconds that a file may take before it counts as one that can't be read; not with 0 processes.
         num_workers: Processes that demux; by default one per core that this process may use. 0 reads in this process,
             which a file that crashes libavformat then takes along.
         progress: Show progress on standard error.
@@ -88,6 +98,9 @@ def build_index(
         label_from=label_from,
         update=update,
         strict=strict,
+        stream=stream,
+        checksums=checksums,
+        file_timeout=file_timeout,
         num_workers=num_workers,
         progress=progress,
         on_skip=on_skip,
@@ -106,6 +119,9 @@ def build_with_report(
     label_from: LabelFrom = "none",
     update: bool = False,
     strict: bool = False,
+    stream: int | None = None,
+    checksums: bool = False,
+    file_timeout: float = TIMEOUT,
     num_workers: int | None = None,
     progress: bool = False,
     on_skip: OnSkip | None = None,
@@ -113,18 +129,21 @@ def build_with_report(
     """As `build_index`, but tells what was read, reused and skipped instead of warning."""
     out = os.path.abspath(os.fspath(out))
     num_workers = _check_workers(num_workers)
+    if not file_timeout > 0:
+        raise ArgumentError(f"file_timeout={file_timeout!r}: give seconds, above 0")
     _check_out(out)
     rows = resolve_sources(sources, label_from=label_from)
     labels, classes = rows.class_numbers()
     paths = list(dict.fromkeys(rows.paths))
-    known = _Known(out if update and os.path.exists(out) else None, paths)
+    known = _Known(out if update and os.path.exists(out) else None, paths, stream, checksums)
     unread = [path for path in paths if path not in known.rows]
+    requests = [Request(path, stream, checksums) for path in unread]
     skipped: dict[str, UnreadableVideoError] = {}
     kept: list[int] = []
     place: dict[str, int] = {}  # of each file in the spool
     with (
         RowSpool(FACTS, os.path.dirname(out)) as spool,
-        closing(demux_all(unread, min(num_workers, len(unread)))) as outcomes,
+        closing(demux_all(requests, min(num_workers, len(unread)), timeout=file_timeout)) as outcomes,
         show_progress(len(unread), progress) as advance,
     ):
         for row, path in enumerate(rows.paths):
@@ -151,6 +170,7 @@ def build_with_report(
             labels=[labels[row] for row in kept],
             classes=classes,
             extra=rows.extra.take(pa.array(kept, pa.int64())),
+            stream=stream,
         )
     reused = len(known.rows)
     return BuildReport(VideoIndex(out), len(place) - reused, reused, skipped)
@@ -162,18 +182,23 @@ class _Known:
     Args:
         path: The index, or None where nothing is known.
         wanted: The files that matter.
+        stream: Number of the stream that is wanted of each; None for the best.
+        checksums: Whether checksums are wanted.
     """
 
-    def __init__(self, path: str | None, wanted: Iterable[str]) -> None:
+    def __init__(self, path: str | None, wanted: Iterable[str], stream: int | None, checksums: bool) -> None:
         self.rows: dict[str, int] = {}
         if path is None:
             return
         self._file = IndexFile(path)
         row_of = {self._file.video_path(row): row for row in range(self._file.batch.num_rows)}
+        if self._file.choice != stream:
+            return
         sizes, times = self._file.numbers("file_size"), self._file.numbers("mtime_ns")
+        summed = np.diff(numpy_view(self._file.batch["packet_crc32"].offsets)) > 0
         for wish in wanted:
             row = row_of.get(wish, -1)
-            if row >= 0 and _identity(wish) == (sizes[row], times[row]):
+            if row >= 0 and _identity(wish) == (sizes[row], times[row]) and bool(summed[row]) == checksums:
                 self.rows[wish] = row
 
     def facts(self, path: str) -> pa.RecordBatch:

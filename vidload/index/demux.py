@@ -7,47 +7,32 @@ the films whose packets don't say which frames come out of them, and when: see `
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from fractions import Fraction
 
 import av
 import numpy as np
 from av.container import InputContainer
-from av.error import FFmpegError
 from av.video.stream import VideoStream
 
 from vidload.errors import NoVideoStreamError, UnreadableVideoError
+from vidload.index.bitstream import TELL_KEYFRAMES
 from vidload.index.frames import first_frame, frames_that_come_out
 from vidload.index.header import make_header
+from vidload.index.opening import open_container
 from vidload.index.packets import Packets, read_packets
 from vidload.index.video import DISCARD, HIDDEN, KEY, Video
 
-__all__ = ["demux_video", "open_container"]
+__all__ = ["demux_video"]
 
 
-@contextmanager
-def open_container(path: str) -> Iterator[InputContainer]:
-    """Open a file (never a URL) with libavformat, for the length of a with block.
-
-    Raises:
-        UnreadableVideoError: If it can't be opened, or reading it fails in the block.
-    """
-    try:
-        with av.open(f"file:{path}", "r", options={"protocol_whitelist": "file"}) as container:
-            yield container
-    except FFmpegError as error:
-        reason = error.strerror or str(error)
-        raise UnreadableVideoError(f"{path}: can't be read as a video: {reason}") from error
-
-
-def demux_video(path: str | os.PathLike[str], *, stream: int | None = None) -> Video:
+def demux_video(path: str | os.PathLike[str], *, stream: int | None = None, checksums: bool = False) -> Video:
     """Read one video file from its first to its last packet.
 
     Args:
         path: The file.
         stream: Number of the stream in the file; by default the one that libavformat ranks best among those that are
             no cover picture.
+        checksums: Keep a checksum of every packet, by which bytes that change later are noticed.
 
     Returns:
         All that is known of it.
@@ -66,20 +51,22 @@ def demux_video(path: str | os.PathLike[str], *, stream: int | None = None) -> V
     if stat.st_size == 0:
         raise UnreadableVideoError(f"{path}: the file is empty (0 bytes)")
     with open_container(path) as container:
-        if container.format.name == "tty":  # libavformat draws text files
-            raise UnreadableVideoError(f"{path}: is a text file, not a video")
         chosen = _choose_stream(path, container, stream)
+        if chosen.codec_context is None:
+            raise UnreadableVideoError(f"{path}: can't be read as a video: no decoder is known for its video stream")
         _refuse_truncated(path, container, chosen, stat.st_size)
         stream = chosen.index
-        packets = read_packets(path, container, chosen)
+        packets = read_packets(path, container, chosen, checksums=checksums)
     with open_container(path) as container:  # anew: what a decoder did must not depend on what was demuxed before
         chosen = container.streams.video[_video_number(container, stream)]
-        rotation, pix_fmt = first_frame(path, container, chosen)
+        first = first_frame(path, container, chosen)
         context = chosen.codec_context
         fps = float(chosen.average_rate or chosen.guessed_rate or 0)
         if _is_odd(container, chosen, packets):
             first_key = int(np.argmax(packets.flags & KEY))  # 0 where there is none
-            frame_packets = frames_that_come_out(path, chosen, packets.count, first_key)
+            frame_packets, referring = frames_that_come_out(path, chosen, packets.count, first_key)
+            if context.codec.canonical_name not in TELL_KEYFRAMES:
+                packets.not_keyframes(referring)
             packets.set_frames(frame_packets, fps, chosen.time_base, trust=_trusts_pts(container, packets))
         else:
             frame_packets = packets.shown()
@@ -100,11 +87,11 @@ def demux_video(path: str | os.PathLike[str], *, stream: int | None = None) -> V
             stream_index=stream,
             codec=context.codec.canonical_name,
             codec_tag=context.codec_tag.strip("\0") if context.codec_tag.isprintable() else "",
-            pix_fmt=pix_fmt,
-            width=context.width,
-            height=context.height,
-            rotation=rotation.degrees,
-            mirrored=rotation.mirrored,
+            pix_fmt=first.pix_fmt,
+            width=first.width,
+            height=first.height,
+            rotation=first.rotation.degrees,
+            mirrored=first.rotation.mirrored,
             sample_aspect_ratio=Fraction(context.sample_aspect_ratio or 1),
             color_range=int(context.color_range),
             color_space=int(context.colorspace),
@@ -122,6 +109,7 @@ def demux_video(path: str | os.PathLike[str], *, stream: int | None = None) -> V
             packet_pos=packets.pos,
             packet_size=packets.size,
             packet_flags=packets.flags,
+            packet_crc32=packets.crc32,
             frame_packets=frame_packets,
         )
 
@@ -195,9 +183,13 @@ def _is_odd(container: InputContainer, stream: VideoStream, packets: Packets) ->
     """Whether packets alone don't tell which frames come out, and in what order.
 
     So it is where presentation times are missing, repeat or go backward, where the film doesn't start with a keyframe
-    or starts with leading pictures whose references aren't there, and where fields may come in packets of their own.
+    or starts with leading pictures whose references aren't there, where fields may come in packets of their own, and
+    where a codec reorders frames but times say that it doesn't.
     """
     if not _trusts_pts(container, packets) or not packets.flags[0] & KEY:
+        return True
+    # MXF, for one, states of H.264 when packets are decoded, and calls it pts.
+    if stream.codec_context.has_b_frames and np.all(np.diff(packets.pts) > 0):
         return True
     if str(getattr(stream.codec_context, "field_order", 0)) not in ("0", "1"):
         return True

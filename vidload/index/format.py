@@ -2,9 +2,9 @@
 
 One batch, so that every column of all videos is one contiguous piece of the mapped file: opening is the same work for
 any number of videos, a column is a numpy view that costs no memory, and a row is found by its number. The columns are
-`path` and `label`, the facts (`FACTS`), and those of the user's lists under the prefix ``extra.``. Paths are bytes, as
-file names are, and relative to the index file's folder where the video lies below it, so that both can be moved
-together. Everything else (version, class names, fingerprint) stands in the schema's metadata.
+`path` and `label`, the facts (`FACTS`), a checksum of all these, and those of the user's lists under ``extra.``. Paths
+are bytes, as file names are, and relative to the index file's folder where the video lies below it, so that both can be
+moved together. Everything else (version, class names, fingerprint) stands in the schema's metadata.
 
 Nothing is compressed and nothing is pickled; any Arrow library can read the file.
 """
@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from vidload.errors import ArgumentError, IndexFormatError
 from vidload.index.arrays import array_of_bytes, array_of_lists, array_of_numbers, numpy_view
+from vidload.index.rows import RowBytes, offsets_of
 from vidload.index.video import IntArray, Video
 
 __all__ = [
@@ -40,7 +41,7 @@ __all__ = [
 ]
 
 FORMAT = "vidload index"
-VERSION = 1
+VERSION = 2
 EXTRA_PREFIX = "extra."
 
 # Truth values are uint8 rather than Arrow's bool, whose bits numpy can't view.
@@ -87,6 +88,7 @@ FACTS = pa.schema(
             ),
         ),
         ("frame_packets", pa.large_list(pa.int32())),
+        ("packet_crc32", pa.large_list(pa.uint32())),
     ]
 )
 """What is known of each video by demuxing it: `Video`'s attributes but the user's own, path, label and extra."""
@@ -114,9 +116,9 @@ def _column(videos: Sequence[Video], name: str, kind: pa.DataType) -> pa.Array:
         ]
         packets = pa.StructArray.from_arrays(columns, fields=fields)
         return array_of_lists([video.packet_pts for video in videos], packets, kind)
-    if name == "frame_packets":
-        frames = [video.frame_packets for video in videos]
-        return array_of_lists(frames, _joined(frames, kind.value_type), kind)
+    if name in ("frame_packets", "packet_crc32"):
+        lists = [getattr(video, name) for video in videos]
+        return array_of_lists(lists, _joined(lists, kind.value_type), kind)
     value_of = _DERIVED.get(name) or attrgetter(name)
     values = [value_of(video) for video in videos]
     if kind == pa.large_string():
@@ -151,6 +153,7 @@ def write_index(
     labels: Sequence[int],
     classes: Sequence[str] = (),
     extra: pa.Table | None = None,
+    stream: int | None = None,
 ) -> None:
     """Write an index: to a temporary name beside `out`, then renamed, so that there is never half an index.
 
@@ -161,6 +164,7 @@ def write_index(
         labels: Class number of each video, -1 for none.
         classes: Names of the classes by number.
         extra: Further columns of each video.
+        stream: Which stream was asked for; None for the best of each file.
 
     Raises:
         ArgumentError: If `out` can't be written.
@@ -170,15 +174,18 @@ def write_index(
     stored = [os.fsencode(_stored_path(path, folder)) for path in paths]
     columns = {"path": array_of_bytes(stored, pa.large_binary()), "label": array_of_numbers(labels, pa.int64())}
     columns.update(zip(FACTS.names, facts.columns, strict=True))
-    if extra is not None:
-        columns.update((EXTRA_PREFIX + name, _contiguous(extra[name])) for name in extra.column_names)
     metadata = {
         "vidload.format": FORMAT,
         "vidload.version": str(VERSION),
         "vidload.rows": str(facts.num_rows),
         "vidload.classes": json.dumps(list(classes)),
+        "vidload.stream": json.dumps(stream),
         "vidload.fingerprint": _fingerprint(columns, classes),
     }
+    sums = RowBytes(columns)
+    columns["row_crc32"] = array_of_numbers([sums.sum(row) for row in range(facts.num_rows)], pa.uint32())
+    if extra is not None:
+        columns.update((EXTRA_PREFIX + name, _contiguous(extra[name])) for name in extra.column_names)
     batch = pa.RecordBatch.from_pydict(columns).replace_schema_metadata(metadata)
     temporary = os.path.join(folder, f".{os.path.basename(out)}.{os.getpid()}.tmp")
     try:
@@ -234,25 +241,77 @@ class IndexFile:
                         f"{path}: the index has format version {found}, this vidload reads version {VERSION}; {rebuild}"
                     )
                 self.batch: pa.RecordBatch = reader.get_batch(0)
+            names = ("path", "label", *FACTS.names)
+            self._facts = [self.batch[name] for name in FACTS.names]
+            self._rows = RowBytes({name: self.batch[name] for name in names})
+            self._sums = numpy_view(self.batch["row_crc32"])
+            rows = int(metadata[b"vidload.rows"])
         except FileNotFoundError:
             raise IndexFormatError(f"{path}: there is no such index; {rebuild}") from None
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError, KeyError, ValueError, TypeError, AttributeError, SystemError) as error:
+            if isinstance(error, IndexFormatError):
+                raise
             reason = "cut short or damaged" if looks_like_index(path) else "no index of videos"
             raise IndexFormatError(f"{path}: the file is {reason} ({error}); {rebuild}") from None
-        if self.batch.num_rows != int(metadata[b"vidload.rows"]):
+        if self.batch.num_rows != rows:
             raise IndexFormatError(f"{path}: the index doesn't hold as many videos as it says; {rebuild}")
         self._metadata = metadata
+        self._path = path
         self._folder = os.path.dirname(os.path.abspath(path))
-        self._facts = [self.batch[name] for name in FACTS.names]
+        self._checked = np.zeros(rows, bool)
+
+    def check(self, row: int) -> None:
+        """Make sure, once for each row, that it is as it was written.
+
+        Raises:
+            IndexFormatError: If it isn't.
+        """
+        if self._checked[row]:
+            return
+        packets, frames = self.batch["packets"], self.batch["frame_packets"]
+        ends, places = offsets_of(packets), offsets_of(frames)
+        numbers = numpy_view(frames.values)[max(places[row], 0) : max(places[row + 1], 0)]
+        whole = self._rows.sum(row) == self._sums[row] and len(numbers) == self.numbers("num_frames")[row]
+        if not whole or (len(numbers) and not 0 <= numbers.min() <= numbers.max() < ends[row + 1] - ends[row]):
+            raise self._damaged(row)
+        self._checked[row] = True
+
+    def text(self, name: str, row: int) -> bytes:
+        """One value of a column of strings or bytes."""
+        return self._rows.text(name, row)
 
     def video_path(self, row: int) -> str:
         """The file of a row, absolute."""
-        stored: bytes = self.batch["path"][row].as_py()
-        return os.path.join(self._folder, os.fsdecode(stored))
+        return os.path.join(self._folder, os.fsdecode(self._rows.text("path", row)))
 
     def facts(self, row: int) -> pa.RecordBatch:
-        """One row as of `FACTS`."""
-        return pa.RecordBatch.from_arrays([column.slice(row, 1) for column in self._facts], schema=FACTS)
+        """One row as of `FACTS`.
+
+        Raises:
+            IndexFormatError: If it isn't as it was written.
+        """
+        self.check(row)
+        try:
+            return pa.RecordBatch.from_arrays([column.slice(row, 1) for column in self._facts], schema=FACTS)
+        except pa.ArrowException:
+            raise self._damaged(row) from None
+
+    def validate(self) -> None:
+        """Make sure of all rows and of the user's columns, which takes as long as reading them.
+
+        Raises:
+            IndexFormatError: If something isn't as it was written.
+        """
+        for row in range(self.batch.num_rows):
+            self.check(row)
+        try:
+            self.batch.validate(full=True)
+        except pa.ArrowException:
+            raise self._damaged(None) from None
+
+    def _damaged(self, row: int | None) -> IndexFormatError:
+        where = "" if row is None else f" at video {row}"
+        return IndexFormatError(f"{self._path}: the index is damaged{where}; build it anew with `vidload index`")
 
     @property
     def fingerprint(self) -> str:
@@ -264,6 +323,12 @@ class IndexFile:
         """Names of the classes by number; empty where labels have no names."""
         names: list[str] = json.loads(self._metadata[b"vidload.classes"])
         return names
+
+    @property
+    def choice(self) -> int | None:
+        """Which stream was asked for; None for the best of each file."""
+        number: int | None = json.loads(self._metadata[b"vidload.stream"])
+        return number
 
     def numbers(self, name: str) -> npt.NDArray[Any]:
         """A column of numbers as a read-only numpy view of the map."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 import contextlib
 from typing import Literal, NamedTuple, cast
 
-import av
 import numpy as np
 from av.buffer import Buffer
 from av.container import InputContainer
 from av.error import FFmpegError
-from av.video.frame import VideoFrame
+from av.video.frame import PictureType, VideoFrame
 from av.video.stream import VideoStream
 
 from vidload.errors import NoVideoStreamError, UnreadableVideoError
+from vidload.index.opening import limited_context, open_container
 from vidload.index.video import IntArray
 
-__all__ = ["Rotation", "first_frame", "frames_that_come_out"]
+__all__ = ["FirstFrame", "Rotation", "first_frame", "frames_that_come_out"]
 
 
 class Rotation(NamedTuple):
@@ -31,13 +31,29 @@ class Rotation(NamedTuple):
     mirrored: bool
 
 
-def first_frame(path: str, container: InputContainer, stream: VideoStream) -> tuple[Rotation, str]:
-    """Rotation and pixel format of the first frame that decodes.
+class FirstFrame(NamedTuple):
+    """What the first frame says; containers are wrong about sizes at times.
+
+    Attributes:
+        rotation: How it is turned.
+        pix_fmt: libavutil's name of its pixel format.
+        width: Columns.
+        height: Rows.
+    """
+
+    rotation: Rotation
+    pix_fmt: str
+    width: int
+    height: int
+
+
+def first_frame(path: str, container: InputContainer, stream: VideoStream) -> FirstFrame:
+    """The first frame that decodes.
 
     Raises:
         NoVideoStreamError: If none does.
     """
-    context = stream.codec_context
+    context = limited_context(stream)
     last_error: FFmpegError | None = None
     for packet in container.demux(stream):
         try:
@@ -46,7 +62,7 @@ def first_frame(path: str, container: InputContainer, stream: VideoStream) -> tu
             last_error = error
             continue
         if frames:
-            return _rotation(frames[0]), frames[0].format.name
+            return FirstFrame(_rotation(frames[0]), frames[0].format.name, frames[0].width, frames[0].height)
     reason = f": {last_error.strerror}" if last_error else ""
     raise NoVideoStreamError(f"{path}: not one frame of its video stream can be decoded{reason}")
 
@@ -64,7 +80,7 @@ def _rotation(frame: VideoFrame) -> Rotation:
     return Rotation(cast("Literal[0, 90, 180, 270]", degrees), mirrored)
 
 
-def frames_that_come_out(path: str, stream: VideoStream, num_packets: int, first: int) -> IntArray:
+def frames_that_come_out(path: str, stream: VideoStream, num_packets: int, first: int) -> tuple[IntArray, IntArray]:
     """The packet of every frame that the decoder gives, in the order given, by decoding the whole stream.
 
     Damaged frames are left out up to the first clean one (they refer to frames before the film's start); later ones
@@ -77,12 +93,14 @@ def frames_that_come_out(path: str, stream: VideoStream, num_packets: int, first
         first: Packet to start at, the first keyframe: some decoders (MPEG-4's) give frames before it, but grey ones.
 
     Returns:
-        int32[frames], packet numbers in decode order.
+        int32[frames], packet numbers in the order in which frames come out; and int64[N], those of frames that refer to
+        others, by the decoder.
 
     Raises:
         UnreadableVideoError: If the file holds another number of packets than before, or a frame can't be traced.
     """
     order: list[int] = []
+    referring: list[int] = []
     clean_seen = False
 
     def take(frames: list[VideoFrame]) -> None:
@@ -93,10 +111,12 @@ def frames_that_come_out(path: str, stream: VideoStream, num_packets: int, first
             clean_seen = clean_seen or not frame.is_corrupt
             if clean_seen:
                 order.append(frame.pts)
+            if frame.pict_type in (PictureType.P, PictureType.B):
+                referring.append(frame.pts)
 
-    with av.open(f"file:{path}", "r", options={"protocol_whitelist": "file"}) as container:
+    with open_container(path) as container:
         video = next(candidate for candidate in container.streams.video if candidate.index == stream.index)
-        context = video.codec_context
+        context = limited_context(video)
         number = 0
         for packet in container.demux(video):
             if packet.size == 0:
@@ -114,4 +134,4 @@ def frames_that_come_out(path: str, stream: VideoStream, num_packets: int, first
     if number != num_packets:
         raise UnreadableVideoError(f"{path}: changed while it was read")
     seen = list(dict.fromkeys(order))  # a packet of two fields is one frame
-    return np.array(seen, np.int32)
+    return np.array(seen, np.int32), np.array(referring, np.int64)

@@ -11,8 +11,9 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from vidload.errors import ArgumentError, StaleIndexError
+from vidload.errors import ArgumentError, IndexFormatError, StaleIndexError
 from vidload.index.arrays import numpy_view
 from vidload.index.format import EXTRA_PREFIX, PACKET_FIELDS, IndexFile
 from vidload.index.video import Video
@@ -26,7 +27,7 @@ _NUMBERS = (
     "color_primaries", "color_trc", "bits_per_coded_sample", "fps", "duration", "label",
 )
 _FLAGS = ("mirrored", "constant_fps", "offsets_exact")
-_TEXTS = ("container", "codec", "codec_tag", "pix_fmt", "header")
+_TEXTS = ("container", "codec", "codec_tag", "pix_fmt")
 _OTHERS = ("num_frames", "sample_aspect_num", "sample_aspect_den", "time_base_num", "time_base_den")
 # fmt: on
 
@@ -52,13 +53,14 @@ class VideoIndex:
         self._len: int = file.batch.num_rows
         self._columns = [name[len(EXTRA_PREFIX) :] for name in file.batch.schema.names if name.startswith(EXTRA_PREFIX)]
         self._numbers = {name: file.numbers(name) for name in (*_NUMBERS, *_FLAGS, *_OTHERS)}
-        self._texts = {name: file.batch[name] for name in _TEXTS}
         self._extra = {name: file.batch[EXTRA_PREFIX + name] for name in self._columns}
-        packets, frames = file.batch["packets"], file.batch["frame_packets"]
+        packets = file.batch["packets"]
         self._packet_bounds = numpy_view(packets.offsets)
         self._packets = {f"packet_{name}": numpy_view(packets.values.field(k)) for k, name in enumerate(PACKET_FIELDS)}
-        self._frame_bounds = numpy_view(frames.offsets)
-        self._frame_packets = numpy_view(frames.values)
+        self._lists = {
+            name: (numpy_view(file.batch[name].offsets), numpy_view(file.batch[name].values))
+            for name in ("frame_packets", "packet_crc32")
+        }
 
     @property
     def path(self) -> str:
@@ -119,18 +121,19 @@ class VideoIndex:
         if not -self._len <= number < self._len:
             raise IndexError(f"{self._path}: there is no video {number}; the index holds {self._len}")
         number %= self._len
+        file.check(number)
         packets = slice(self._packet_bounds[number], self._packet_bounds[number + 1])
-        frames = slice(self._frame_bounds[number], self._frame_bounds[number + 1])
         facts: dict[str, Any] = {name: self._numbers[name][number].item() for name in _NUMBERS}
         facts.update((name, bool(self._numbers[name][number])) for name in _FLAGS)
-        facts.update((name, self._texts[name][number].as_py()) for name in _TEXTS)
+        facts.update((name, file.text(name, number).decode("utf-8", "replace")) for name in _TEXTS)
+        facts["header"] = file.text("header", number)
         facts.update((name, values[packets]) for name, values in self._packets.items())
+        facts.update((name, values[ends[number] : ends[number + 1]]) for name, (ends, values) in self._lists.items())
         return Video(
             path=file.video_path(number),
             sample_aspect_ratio=self._fraction("sample_aspect", number),
             time_base=self._fraction("time_base", number),
-            frame_packets=self._frame_packets[frames],
-            extra={name: column[number].as_py() for name, column in self._extra.items()},
+            extra={name: self._value(name, column, number) for name, column in self._extra.items()},
             id=number,
             **facts,
         )
@@ -155,14 +158,25 @@ class VideoIndex:
     def close(self) -> None:
         """Let go of the map; it ends with the last video or column that still views it."""
         self._file = None
-        for views in (self._numbers, self._texts, self._extra, self._packets):
+        for views in (self._numbers, self._extra, self._packets, self._lists):
             views.clear()
-        self._packet_bounds = self._frame_bounds = self._frame_packets = np.empty(0, np.int64)
+        self._packet_bounds = np.empty(0, np.int64)
 
     def _open(self) -> IndexFile:
         if self._file is None:
             raise ArgumentError(f"{self._path}: this VideoIndex was closed; open it again with VideoIndex(path)")
         return self._file
+
+    def _value(self, name: str, column: pa.Array, row: int) -> Any:
+        one = column.slice(row, 1)
+        try:
+            one.validate(full=True)
+        except pa.ArrowException:
+            raise IndexFormatError(
+                f"{self._path}: the index is damaged at column {name!r} of video {row}; build it anew with "
+                "`vidload index`"
+            ) from None
+        return one[0].as_py()
 
     def _fraction(self, name: str, row: int) -> Fraction:
         return Fraction(int(self._numbers[f"{name}_num"][row]), int(self._numbers[f"{name}_den"][row]))

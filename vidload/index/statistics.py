@@ -8,8 +8,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.compute as pc
 
+from vidload.errors import IndexFormatError
 from vidload.index.format import IndexFile
 from vidload.index.video import DISPOSABLE, KEY, IntArray, Video
 
@@ -93,6 +95,10 @@ class IndexTotals:
 
 def index_totals(file: IndexFile) -> IndexTotals:
     """Sum up an index of at least one video."""
+    try:
+        file.batch["codec"].validate(full=True)
+    except pa.ArrowException as error:
+        raise IndexFormatError(f"the index is damaged ({error}); build it anew with `vidload index`") from None
     codecs = {item["values"]: item["counts"] for item in pc.value_counts(file.batch["codec"]).to_pylist()}
     turned = np.isin(file.numbers("rotation"), (90, 270))
     width, height = file.numbers("width"), file.numbers("height")

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["DISCARD", "DISPOSABLE", "HIDDEN", "KEY", "IntArray", "Video"]
+__all__ = ["BROKEN", "DISCARD", "DISPOSABLE", "HIDDEN", "KEY", "REFRESH", "IntArray", "Video"]
 
 IntArray = npt.NDArray[np.integer[Any]]
 
@@ -22,6 +22,10 @@ DISPOSABLE = 4
 """Packet flag: no other frame refers to this one, so it may be left out where it isn't wanted itself."""
 HIDDEN = 8
 """Packet flag: needed for decoding, but no frame comes out of it (an alternate reference frame of VP8, say)."""
+BROKEN = 16
+"""Packet flag: a packet that this one's frame may refer to is missing from the film."""
+REFRESH = 32
+"""Packet flag, beside `KEY`: frames after it become whole little by little, as what they refer to is refreshed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +65,9 @@ class Video:
         packet_dts: int64[packets], ticks, as demuxed; the lowest int64 where the container states none.
         packet_pos: int64[packets], byte offset in the file, -1 where unknown.
         packet_size: int32[packets], bytes.
-        packet_flags: uint8[packets], of `KEY`, `DISCARD`, `DISPOSABLE` and `HIDDEN`.
+        packet_flags: uint8[packets], of `KEY`, `DISCARD`, `DISPOSABLE`, `HIDDEN`, `BROKEN` and `REFRESH`.
         frame_packets: int32[frames], the packet that each frame comes out of, in the order frames are shown.
+        packet_crc32: uint32[packets], CRC-32 of each packet's bytes; empty where the index was built without checksums.
         label: The class number, -1 where there is none.
         extra: Further columns of the list the index was built from.
         id: The row in the index; 0 for a video that comes from none.
@@ -98,6 +103,7 @@ class Video:
     packet_size: IntArray
     packet_flags: IntArray
     frame_packets: IntArray
+    packet_crc32: IntArray = field(default_factory=lambda: np.empty(0, np.uint32))
     label: int = -1
     extra: Mapping[str, Any] = field(default_factory=dict)
     id: int = 0

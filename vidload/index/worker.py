@@ -1,28 +1,28 @@
 """The process that demuxes files for `vidload.index.pool`, one after another.
 
-Each line of standard input is a path as JSON. It is answered on standard output by one frame: a kind (one byte), a
-length (eight bytes, little endian) and that many bytes. The process ends when its input does, so it never outlives its
-parent.
+It is asked for each by a `Request`; `vidload.index.processes` says how.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import struct
-import sys
+from typing import NamedTuple
 
 from vidload.errors import NoVideoStreamError, UnreadableVideoError
 from vidload.index.demux import demux_video
 from vidload.index.format import facts_of
+from vidload.index.processes import serve
 
-__all__ = ["FRAME", "NO_VIDEO", "READ", "READY", "UNREADABLE", "main", "read_facts"]
+__all__ = ["NO_VIDEO", "READ", "UNREADABLE", "Request", "main", "read_facts"]
 
-FRAME = struct.Struct("<cQ")
-"""How an answer begins: its kind and the length of what follows."""
-READY = b"!"
-"""The process has started; nothing follows."""
+
+class Request(NamedTuple):
+    """A file to demux, and the arguments of `demux_video`."""
+
+    path: str
+    stream: int | None = None
+    checksums: bool = False
+
+
 READ = b"v"
 """A serialised record batch of `FACTS` with one row follows."""
 UNREADABLE = b"u"
@@ -31,10 +31,11 @@ NO_VIDEO = b"n"
 """The message of a NoVideoStreamError follows, in UTF-8."""
 
 
-def read_facts(path: str) -> tuple[bytes, bytes]:
+def read_facts(request: Request) -> tuple[bytes, bytes]:
     """Demux a file; gives the kind of the answer and what follows."""
+    path, stream, checksums = request
     try:
-        return READ, facts_of([demux_video(path)]).serialize().to_pybytes()
+        return READ, facts_of([demux_video(path, stream=stream, checksums=checksums)]).serialize().to_pybytes()
     except NoVideoStreamError as error:
         return NO_VIDEO, _encode(str(error))
     except UnreadableVideoError as error:
@@ -49,14 +50,4 @@ def _encode(message: str) -> bytes:
 
 def main() -> None:
     """Answer every line of standard input."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which then ends this process
-    with os.fdopen(os.dup(1), "wb") as answers:
-        os.dup2(2, 1)  # what a library prints must not come between the answers
-        kind, content = READY, b""
-        while True:
-            answers.write(FRAME.pack(kind, len(content)) + content)
-            answers.flush()
-            line = sys.stdin.buffer.readline()
-            if not line:
-                return
-            kind, content = read_facts(json.loads(line))
+    serve(lambda request: read_facts(Request(*request)))
