@@ -23,16 +23,19 @@ from vidload.clips.samplers import ClipSampler, RandomClips
 from vidload.decode.backends import (
     MAX_PIXELS,
     Backends,
+    Concealed,
     DecoderName,
     DecodeTimes,
+    check_concealed,
     check_decoder,
     check_pixels,
-    check_planes,
+    needs_pyav,
     work_of,
 )
 from vidload.decode.device import check_installed, device_reason, device_slice_reason
 from vidload.decode.encoded import EncodedClip, encode_slice
 from vidload.decode.protocol import Frames
+from vidload.decode.shown import plan_placement, turned
 from vidload.decode.source import read_slice
 from vidload.errors import ArgumentError, DecodeError, VideoTooShortError
 from vidload.index.reader import VideoIndex
@@ -44,16 +47,32 @@ if TYPE_CHECKING:
 
     from vidload.index.video import Video
 
-__all__ = ["Clip", "ClipDataset", "ClipFacts", "ClipPlan"]
+__all__ = ["Clip", "ClipDataset", "ClipFacts", "ClipPlan", "check_dtype"]
 
 Uniform = Callable[[], float]
+
+_DTYPES: dict[str, Wire] = {"uint8": "rgb", "uint16": "rgb48"}
+
+
+def check_dtype(dtype: Any) -> str:
+    """Name of a type of values, given by name or as torch's or numpy's type.
+
+    Raises:
+        ArgumentError: If clips can't be of it.
+    """
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype)).removeprefix("torch.")
+    if name not in _DTYPES:
+        raise ArgumentError(
+            f"dtype={dtype!r}: there are {', '.join(map(repr, _DTYPES))}; DeviceTransform makes floating point of them"
+        )
+    return name
 
 
 class Clip(NamedTuple):
     """One clip, in the form that ``torch.utils.data.default_collate`` makes batches of.
 
     Attributes:
-        video: uint8[C, T, H, W], RGB; a view of T×H×W×C memory.
+        video: uint8[C, T, H, W], or uint16 if the data set was told so, RGB; a view of T×H×W×C memory.
         label: Class number, -1 where the index has none.
         pts: float64[T], presentation times in seconds.
         video_id: Row of the video in the index.
@@ -79,7 +98,7 @@ class ClipFacts:
     frames: npt.NDArray[np.int64]
     extra: dict[str, Any]
     times: DecodeTimes
-    fallback: bool = False  # decoded by a CPU backend in place of the device
+    fallback: str | None = None  # why a CPU backend decoded it in place of the device
 
     @property
     def colour(self) -> PlaneColour | None:
@@ -130,6 +149,14 @@ class ClipDataset:
         max_pixels: Largest picture (width times height, as coded) that is decoded; a larger one is a `DecodeError`
             before memory is taken for it.
         drop_disposable: Leave out packets that no wanted frame needs; the pixels are the same either way.
+        apply_rotation: Turn and mirror pictures as the container says, as players do; if not, they come as coded.
+        square_pixels: Stretch or squeeze columns by the stream's sample aspect ratio before `size` is applied; if not,
+            the ratio is ignored.
+        deinterlace: Make frames that are coded as two fields pictures of their first field's moment (PyAV's decoder
+            only); if not, they come woven, as coded.
+        concealed: ``"error"``: a frame that is damaged, or refers to one that is, is a `DecodeError`. ``"allow"``: it
+            comes as its decoder painted it over, as long as it comes; counted in ``stats()["concealed"]``.
+        dtype: ``"uint8"``, or ``"uint16"`` for 0 to 65535 out of films of more than 8 bits (PyAV's decoder only).
         transform: Called with each `Clip` where it was decoded; what it returns is the sample. `VideoLoader` then
             treats this like any other data set: batches are what its `collate_fn` makes of the samples.
 
@@ -149,6 +176,11 @@ class ClipDataset:
         fallback: bool = True,
         max_pixels: int = MAX_PIXELS,
         drop_disposable: bool = True,
+        apply_rotation: bool = True,
+        square_pixels: bool = False,
+        deinterlace: bool = False,
+        concealed: Concealed = "error",
+        dtype: Any = "uint8",
         transform: Callable[[Clip], Any] | None = None,
     ) -> None:
         if decoder == "dali":
@@ -168,6 +200,16 @@ class ClipDataset:
             raise ArgumentError(f"max_pixels={max_pixels!r}: give a number of pixels, at least 1")
         self.max_pixels = max_pixels
         self.drop_disposable = drop_disposable
+        self.apply_rotation = apply_rotation
+        self.square_pixels = square_pixels
+        self.deinterlace = deinterlace
+        check_concealed(concealed)
+        self.concealed: Concealed = concealed
+        self.dtype = check_dtype(dtype)
+        if deinterlace:
+            needs_pyav(decoder, "deinterlace=True")
+        if self.dtype != "uint8":
+            needs_pyav(decoder, f"dtype={self.dtype!r}")
         self.transform = transform
         self._local = threading.local()
         if not len(self):
@@ -205,17 +247,32 @@ class ClipDataset:
         """Shape of every clip's memory, or None where it depends on the video.
 
         Args:
-            wire: ``"rgb"`` for (T, H, W, 3), ``"yuv420"`` for planes: (T, H * 3 // 2, W).
+            wire: As `vidload.transforms.planar.Wire`.
 
         Raises:
             ArgumentError: If there is no such form, or planes are asked for and a side is odd or `decoder` can't give
                 them.
         """
         if wire == "yuv420":
-            check_planes(self.decoder)
+            needs_pyav(self.decoder, "wire='yuv420'")
         height, width = self.geometry.output_size or (2, 2)
         shape = clip_shape(wire, self.clips.num_frames, height, width)
         return None if self.geometry.output_size is None else shape
+
+    def wire(self, wanted: Wire = "rgb") -> Wire:
+        """How clips' pixels lie in memory, where a loader is told `wanted`.
+
+        Raises:
+            ArgumentError: If that doesn't go with `dtype`.
+        """
+        if wanted == "rgb":
+            return _DTYPES[self.dtype]
+        if wanted == "rgb48" or self.dtype != "uint8":
+            raise ArgumentError(
+                f"wire={wanted!r} with ClipDataset(dtype={self.dtype!r}): planes are of 8 bits; 16 bits travel with "
+                "wire='rgb'"
+            )
+        return wanted
 
     def clip_bytes(self, wire: Wire = "rgb") -> int | None:
         """Bytes of every clip's frames, or None where it depends on the video.
@@ -245,9 +302,12 @@ class ClipDataset:
             clip: Number of the clip in the video.
             uniform: Gives the clip's next random number.
         """
-        video = self.index[row]
+        video = turned(self.index[row], self.apply_rotation)
         frames = np.asarray(self.clips.frames(video, clip, uniform), np.int64)
-        return ClipPlan(video, frames, self.geometry.plan(*video.display_size, uniform))
+        placement = plan_placement(
+            video, self.geometry, uniform, square_pixels=self.square_pixels, max_pixels=self.max_pixels
+        )
+        return ClipPlan(video, frames, placement)
 
     def decode(self, plan: ClipPlan, out: Frames, wire: Wire = "rgb") -> ClipFacts:
         """Decode a planned clip into memory that is given.
@@ -255,11 +315,11 @@ class ClipDataset:
         Args:
             plan: The clip.
             out: uint8 of the plan's `wire_shape`; in one piece for planes.
-            wire: ``"rgb"``, or ``"yuv420"`` for planes.
+            wire: As `wire` gives it.
 
         Raises:
-            ArgumentError: If the memory has another shape, or planes are asked for and a side is odd or `decoder`
-                can't give them.
+            ArgumentError: If the memory has another shape, or a form is asked for that needs even sides, or that
+                `decoder` can't give.
             StaleIndexError: If the file isn't the one that was indexed.
             DecodeError: If a frame can't be decoded, or comes out damaged.
         """
@@ -268,7 +328,9 @@ class ClipDataset:
     def _decode(self, plan: ClipPlan, out: Frames, wire: Wire, decoder: str) -> ClipFacts:
         kept: dict[str, Backends] = self._local.__dict__.setdefault("backends", {})
         if decoder not in kept:
-            kept[decoder] = Backends(decoder, max_pixels=self.max_pixels)
+            kept[decoder] = Backends(
+                decoder, max_pixels=self.max_pixels, deinterlace=self.deinterlace, concealed=self.concealed
+            )
         times = kept[decoder].decode(
             plan.video, plan.frames, plan.placement, out, drop_disposable=self.drop_disposable, wire=wire
         )
@@ -291,24 +353,24 @@ class ClipDataset:
         """
         video = plan.video
         check_pixels(video, self.max_pixels)
-        check_pixels(video, self.max_pixels)
-        reason = None if on_cpu else device_reason(self.decoder, device_type, video)
-        if not on_cpu and reason is None:
+        reason = "it failed there" if on_cpu else device_reason(self.decoder, device_type, video)
+        if reason is None:
             started = time.monotonic()
-            piece = read_slice(video, plan.frames, drop_disposable=self.drop_disposable)
+            strict = self.concealed == "error"
+            piece = read_slice(video, plan.frames, drop_disposable=self.drop_disposable, check=strict)
             reason = device_slice_reason(self.decoder, device_type, piece)
             if reason is None:
                 clip = encode_slice(piece, plan.placement)
                 read = time.monotonic()
                 return self._facts(plan, DecodeTimes(started, read, read, work=work_of(piece))), clip
-        if reason is not None and not self.fallback:
+        if not on_cpu and not self.fallback:
             raise DecodeError(
                 f"{video.path}: decoder {self.decoder} can't decode it on {device_type}: {reason}; with fallback=True "
                 "a CPU backend does"
             )
         # PyAV takes every codec, and notices damage best.
         out = np.empty(plan.shape, np.uint8)
-        return replace(self._decode(plan, out, "rgb", "pyav"), fallback=True), out
+        return replace(self._decode(plan, out, "rgb", "pyav"), fallback=reason), out
 
     def _facts(self, plan: ClipPlan, times: DecodeTimes) -> ClipFacts:
         video = plan.video
@@ -336,8 +398,9 @@ class ClipDataset:
         number = sample + len(self) if sample < 0 else sample
         plan = self.plan(*self.locate(number), uniform)
         check_pixels(plan.video, self.max_pixels)  # a clip of native size takes as much memory
-        out = np.empty(plan.shape, np.uint8)
-        facts = self.decode(plan, out)
+        wire = self.wire()
+        out = np.empty(plan.wire_shape(wire), np.uint8)
+        facts = self.decode(plan, out, wire)
         clip = make_clip(out, facts)
         return clip if self.transform is None else self.transform(clip)
 
@@ -372,8 +435,11 @@ def make_clip(frames: Frames, facts: ClipFacts) -> Clip:
     """A clip's tensors, as views of the arrays."""
     import torch
 
+    video = torch.from_numpy(frames)
+    if frames.shape[-1] == 6:
+        video = video.view(torch.uint16)
     return Clip(
-        video=torch.from_numpy(frames).permute(3, 0, 1, 2),
+        video=video.permute(3, 0, 1, 2),
         label=facts.label,
         pts=torch.from_numpy(facts.pts),
         video_id=facts.video_id,

@@ -58,7 +58,7 @@ class Disguised:
             with av.open(io.BytesIO(part.data.tobytes())) as container:
                 frames = list(container.decode(video=0))
             for row, number in zip(part.rows.tolist(), part.frames.tolist(), strict=True):
-                picture = placer._place(frames[number], clip.placement)
+                picture = placer._place(frames[number], clip.placement, out.dtype)
                 picture = picture[:, ::-1] if clip.mirrored else picture
                 picture = np.rot90(picture, -(clip.rotation // 90))
                 out[row] = picture[:, ::-1] if clip.placement.flip else picture

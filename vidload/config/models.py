@@ -199,6 +199,11 @@ class DatasetConfig(Settings):
     fallback: bool = _key("Whether clips that the device can't decode are decoded on the CPU.")
     max_pixels: Count = _key("Largest picture that is decoded, in pixels.")
     drop_disposable: bool = _key("Whether packets that no wanted frame needs are left out.")
+    apply_rotation: bool = _key("Whether pictures are turned and mirrored as the container says.")
+    square_pixels: bool = _key("Whether pixels that aren't square are made so.")
+    deinterlace: bool = _key("Whether frames of two fields become pictures of their first one.")
+    concealed: Literal["error", "allow"] = _key("Whether frames that are damaged are an error, or come as they are.")
+    dtype: Literal["uint8", "uint16"] = _key("Type of the values.")
 
 
 class ColorJitterConfig(Settings):

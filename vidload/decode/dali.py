@@ -21,7 +21,7 @@ from vidload.decode.protocol import Slice
 from vidload.decode.repeats import count_pictures, shows_again
 from vidload.decode.sizes import picture_sizes
 from vidload.errors import ArgumentError, DecodeError
-from vidload.index.video import HIDDEN, Video
+from vidload.index.video import HIDDEN, REFRESH, Video
 from vidload.transforms.planar import MATRICES
 
 if TYPE_CHECKING:
@@ -98,6 +98,8 @@ def dali_video_reason(device_type: str, video: Video) -> str | None:
         return reason
     if np.any(video.packet_flags & HIDDEN):
         return "it has packets that no frame comes out of, and DALI counts packets"
+    if np.any(video.packet_flags & REFRESH):
+        return "its frames become whole little by little after a keyframe, and DALI gives them before"
     if video.color_space not in _MATRIX_NAMES:
         return f"no conversion for AVColorSpace {video.color_space}"
     if device_type == "cpu" and video.color_range == _FULL_RANGE and not video.pix_fmt.startswith("yuvj"):

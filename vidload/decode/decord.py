@@ -22,6 +22,7 @@ __all__ = ["DecordDecoder", "gives_width"]
 
 # decord gives a frame again where one can't be decoded, and counts these; this share of them is too much.
 _TOLERATED_SHARE = 1e-9
+_ANY = -1
 # Pixels that libavutil pads a row to, by the vector registers of the processor.
 _ROW_ALIGNMENTS = (16, 32, 64)
 
@@ -50,12 +51,14 @@ class DecordDecoder:
         self.convert_seconds = 0.0
         self.reused = self.opened = 0
 
-    def decode(self, piece: Slice, placement: Placement, out: Frames) -> None:
+    def decode(self, piece: Slice, placement: Placement, out: Frames, *, lenient: bool = False) -> None:
         """See `vidload.decode.protocol.Decoder.decode`."""
         for part, rows in split_runs(piece):
-            self._decode_file(part, placement, out, rows)
+            self._decode_file(part, placement, out, rows, _ANY if lenient else _TOLERATED_SHARE)
 
-    def _decode_file(self, piece: Slice, placement: Placement, out: Frames, rows: npt.NDArray[np.int64]) -> None:
+    def _decode_file(
+        self, piece: Slice, placement: Placement, out: Frames, rows: npt.NDArray[np.int64], tolerated: float
+    ) -> None:
         import decord
 
         video = piece.video
@@ -70,7 +73,7 @@ class DecordDecoder:
                 width=width,
                 height=height,
                 num_threads=self._threads,
-                fault_tol=_TOLERATED_SHARE,
+                fault_tol=tolerated,
             )
             batch = reader.get_batch(wanted.tolist())
             frames = batch.asnumpy() if hasattr(batch, "asnumpy") else np.asarray(batch)

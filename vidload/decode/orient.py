@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from vidload.decode.protocol import Frames
+import numpy as np
+import numpy.typing as npt
+
 from vidload.index.video import Video
 from vidload.transforms.geometry import Placement
 
@@ -28,7 +30,7 @@ def as_coded(video: Video, placement: Placement) -> Placement:
     )
 
 
-def as_shown(video: Video, placement: Placement, frame: Frames) -> Frames:
+def as_shown(video: Video, placement: Placement, frame: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """View of a decoded frame, mirrored and turned for showing, then mirrored where the placement flips it."""
     if video.mirrored:
         frame = frame[:, ::-1]

@@ -16,6 +16,7 @@ from av.video.format import VideoFormat
 from av.video.frame import VideoFrame
 
 from vidload.decode.bounded import BoundedCache
+from vidload.decode.fields import DEINTERLACER, filtered
 from vidload.decode.orient import as_coded, as_shown
 from vidload.decode.protocol import Frames, Slice, undecoded
 from vidload.index.video import Video
@@ -48,11 +49,19 @@ class PlanesWriter:
         placement: What of the picture as shown, how large, mirrored or not.
         out: uint8[T, H * 3 // 2, W], in one piece.
         graphs: Where graphs are kept between clips.
+        deinterlace: Whether frames that are coded as two fields become pictures of their first one.
     """
 
     def __init__(
-        self, piece: Slice, placement: Placement, out: Frames, graphs: BoundedCache[tuple[object, ...], Graph]
+        self,
+        piece: Slice,
+        placement: Placement,
+        out: Frames,
+        graphs: BoundedCache[tuple[object, ...], Graph],
+        *,
+        deinterlace: bool = False,
     ) -> None:
+        self._deinterlace = deinterlace
         self._piece = piece
         self._placement = placement
         self._coded = as_coded(piece.video, placement)
@@ -83,11 +92,10 @@ class PlanesWriter:
         if self._target is None:  # the clip's first frame says what all of the clip becomes
             self._target = source
         target = self._target
-        key = (frame.width, frame.height, frame.format.name, source, target, coded.crop, coded.scaled)
-        graph = self._graphs.get(key, lambda: _make_graph(frame, source, target, coded))
-        graph.push(frame)
-        placed = graph.pull()
-        assert isinstance(placed, VideoFrame)
+        fields = self._deinterlace and frame.interlaced_frame
+        key = (frame.width, frame.height, frame.format.name, source, target, coded.crop, coded.scaled, fields)
+        graph = self._graphs.get(key, lambda: _make_graph(frame, source, target, coded, fields))
+        placed = filtered(graph, frame, fields)
         start = 0
         for plane in _cut(placed, coded.window):
             shown = as_shown(video, self._placement, plane)
@@ -111,7 +119,9 @@ def _source_colour(video: Video, frame: VideoFrame) -> PlaneColour | None:
     return PlaneColour(matrix, frame.format.name.startswith("yuvj") or int(frame.color_range) == _FULL, siting)
 
 
-def _make_graph(frame: VideoFrame, source: PlaneColour, target: PlaneColour, placement: Placement) -> Graph:
+def _make_graph(
+    frame: VideoFrame, source: PlaneColour, target: PlaneColour, placement: Placement, fields: bool
+) -> Graph:
     """Crop and scale a frame, and make it yuv420p of the target's matrix and range.
 
     Matrix, range and siting are all stated: what libavfilter negotiates where they aren't depends on the format.
@@ -121,6 +131,8 @@ def _make_graph(frame: VideoFrame, source: PlaneColour, target: PlaneColour, pla
     size, scaled = (frame.width, frame.height), placement.scaled
     pixels = VideoFormat(frame.format.name)
     nodes = [graph.add_buffer(width=size[0], height=size[1], format=pixels, time_base=Fraction(1, 1))]
+    if fields:
+        nodes.append(graph.add(*DEINTERLACER))
     if placement.crop != (0, 0, *size):
         x, y, width, height = placement.crop
         if _is_yuv(frame) and (x % 2 or y % 2):  # cut between chroma samples: give each pixel its own first

@@ -16,10 +16,13 @@ from vidload.errors import DecodeError
 from vidload.index.video import Video
 from vidload.transforms.geometry import Placement
 
-__all__ = ["Decoder", "Frames", "Slice", "make_packet", "undecoded"]
+__all__ = ["AnyFrames", "Decoder", "Frames", "Slice", "make_packet", "undecoded"]
 
 Frames = npt.NDArray[np.uint8]
 """uint8[T, H, W, 3], RGB."""
+
+AnyFrames = npt.NDArray[np.uint8] | npt.NDArray[np.uint16]
+"""uint8[T, H, W, 3] or uint16[T, H, W, 3], RGB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +77,14 @@ class Decoder(Protocol):
     reused: int
     opened: int
 
-    def decode(self, piece: Slice, placement: Placement, out: Frames) -> None:
+    def decode(self, piece: Slice, placement: Placement, out: Frames, *, lenient: bool = False) -> None:
         """Decode the wanted frames of a slice into memory that is given.
 
         Args:
             piece: The slice.
             placement: What of the picture, how large, mirrored or not.
             out: uint8[T, H, W, 3] with T the number of wanted frames and H, W those of the placement's window.
+            lenient: Take what a decoder makes of damaged packets, as far as a frame comes out.
 
         Raises:
             DecodeError: If a frame can't be decoded, or comes out damaged. `out` then holds nothing of use.

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from vidload.errors import ArgumentError, DecodeError
-from vidload.index.video import DISPOSABLE, KEY, IntArray, Video
+from vidload.index.video import DISPOSABLE, KEY, REFRESH, IntArray, Video
 
-__all__ = ["SlicePlan", "keyframes_of", "plan_slice"]
+__all__ = ["SlicePlan", "keyframes_of", "plan_slice", "spoiled_by"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,33 @@ def keyframes_of(video: Video, packets: IntArray) -> tuple[IntArray, IntArray]:
     at = np.searchsorted(keys, packets, side="right") - 1
     # A leading picture is shown before its keyframe, and may refer to what comes before that in decode order.
     leading = (at > 0) & (video.packet_pts[packets] < video.packet_pts[keys[at]])
-    return keys, np.where(leading, at - 1, at)
+    at = np.where(leading, at - 1, at)
+    # From one of these, pictures are whole only at the next.
+    refreshed = (at > 0) & (video.packet_flags[keys[at]] & REFRESH != 0) if len(keys) else np.zeros(len(at), bool)
+    return keys, np.where(refreshed, at - 1, at)
+
+
+def spoiled_by(video: Video, wanted: IntArray, damaged: Sequence[int]) -> list[int]:
+    """Which of some wanted packets are damaged, or may refer to one that is: a decoder marks only that one.
+
+    Args:
+        video: The video.
+        wanted: int64[N], packet numbers.
+        damaged: Numbers of the packets that are damaged.
+
+    Returns:
+        Packet numbers, ascending, each once.
+    """
+    if not damaged:
+        return []
+    packets = np.unique(wanted)
+    keys, at = keyframes_of(video, packets)
+    first_needed = keys[np.maximum(at, 0)]
+    spoiled = np.isin(packets, damaged)
+    for packet in damaged:
+        if not video.packet_flags[packet] & DISPOSABLE:
+            spoiled |= (first_needed <= packet) & (packet < packets)
+    return [int(packet) for packet in packets[spoiled]]
 
 
 def _run(video: Video, begin: int, end: int, wanted: IntArray, drop_disposable: bool) -> IntArray:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-import av
 import numpy as np
 from av.container import InputContainer
 from av.error import FFmpegError
 
 from vidload.decode.protocol import Slice, undecoded
-from vidload.decode.slice import plan_slice
-from vidload.errors import StaleIndexError
-from vidload.index.video import IntArray, Video
+from vidload.decode.slice import SlicePlan, plan_slice, spoiled_by
+from vidload.errors import StaleIndexError, UnreadableVideoError
+from vidload.index.opening import open_container
+from vidload.index.video import BROKEN, IntArray, Video
 
 __all__ = ["read_slice"]
 
@@ -25,7 +26,12 @@ _START_OF_IMAGE = b"\xff\xd8"
 
 
 def read_slice(
-    video: Video, frames: Sequence[int] | IntArray, *, drop_disposable: bool = True, earlier_keyframes: int = 0
+    video: Video,
+    frames: Sequence[int] | IntArray,
+    *,
+    drop_disposable: bool = True,
+    earlier_keyframes: int = 0,
+    check: bool = True,
 ) -> Slice:
     """Plan the slice for some frames and read its packets from the file.
 
@@ -34,13 +40,17 @@ def read_slice(
         frames: Frame numbers, in any order, repeats allowed.
         drop_disposable: See `vidload.decode.slice.plan_slice`.
         earlier_keyframes: See `vidload.decode.slice.plan_slice`.
+        check: Whether packets whose bytes aren't those that were indexed are an error, where the index has checksums;
+            packets that can't be a picture of their codec; and frames that may refer to a packet that is missing.
 
     Raises:
         ArgumentError: If a frame is outside the video.
         StaleIndexError: If the file isn't the one that was indexed.
-        DecodeError: If a frame has no keyframe to start from, or isn't a picture any more.
+        DecodeError: If a frame has no keyframe to start from; or, with `check`, a packet that it needs is damaged.
     """
     plan = plan_slice(video, frames, drop_disposable=drop_disposable, earlier_keyframes=earlier_keyframes)
+    if check:
+        _check_references(video, frames, plan)
     try:
         descriptor = os.open(video.path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
@@ -59,9 +69,34 @@ def read_slice(
     finally:
         os.close(descriptor)
     piece = Slice(video, np.asarray(frames, dtype=np.int64), plan, data)
-    if video.codec == "mjpeg":
-        _check_pictures(piece)
+    if check:
+        _check_sums(piece)
+        if video.codec == "mjpeg":
+            _check_pictures(piece)
     return piece
+
+
+def _check_references(video: Video, frames: Sequence[int] | IntArray, plan: SlicePlan) -> None:
+    """Refuse frames that may refer to a packet that isn't in the film."""
+    packets = np.concatenate(plan.runs)
+    broken = packets[video.packet_flags[packets] & BROKEN != 0].tolist()
+    spoiled = spoiled_by(video, plan.wanted, broken)
+    if spoiled:
+        piece = Slice(video, np.asarray(frames, dtype=np.int64), plan, ())
+        raise undecoded(piece, "any", spoiled, "a packet that it may refer to is missing from the film")
+
+
+def _check_sums(piece: Slice) -> None:
+    """Refuse packets whose bytes aren't those that were indexed."""
+    sums = piece.video.packet_crc32
+    if not len(sums):
+        return
+    wrong = [number for number, payload in piece.packets() if zlib.crc32(payload) != sums[number]]
+    spoiled = spoiled_by(piece.video, piece.plan.wanted, wrong)
+    if spoiled:
+        raise undecoded(
+            piece, "any", spoiled, "the film's bytes aren't those that were indexed: it is damaged (checksum)"
+        )
 
 
 def _check_pictures(piece: Slice) -> None:
@@ -94,7 +129,7 @@ def _read(video: Video, descriptor: int, packets: IntArray) -> Iterator[bytes]:
 def _demux(video: Video, runs: tuple[IntArray, ...]) -> tuple[tuple[bytes, ...], ...]:
     """Demux the runs: from each one's first packet where the container can go there, else from the film's start."""
     try:
-        with av.open(f"file:{video.path}", "r", options={"protocol_whitelist": "file"}) as container:
+        with open_container(video.path) as container:
             parts = []
             for run in runs:
                 part = _from_offset(video, container, run)
@@ -102,8 +137,8 @@ def _demux(video: Video, runs: tuple[IntArray, ...]) -> tuple[tuple[bytes, ...],
                     part = _from_start(video, run)
                 parts.append(part)
             return tuple(parts)
-    except FFmpegError as error:
-        raise _stale(video, f"reading it fails: {error.strerror}") from error
+    except UnreadableVideoError as error:
+        raise _stale(video, f"reading it fails: {error}") from error
 
 
 def _from_offset(video: Video, container: InputContainer, run: IntArray) -> tuple[bytes, ...] | None:
@@ -119,7 +154,7 @@ def _from_offset(video: Video, container: InputContainer, run: IntArray) -> tupl
 
 
 def _from_start(video: Video, run: IntArray) -> tuple[bytes, ...]:
-    with av.open(f"file:{video.path}", "r", options={"protocol_whitelist": "file"}) as container:
+    with open_container(video.path) as container:
         part = _collect(video, container, run, 0)
     if part is None:
         raise _stale(video, "its packets aren't where they were")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from vidload.decode.orient import as_coded, as_shown
 from vidload.decode.protocol import Frames, Slice, undecoded
 from vidload.decode.scale import crop_and_scale
 from vidload.errors import ArgumentError, DecodeError
-from vidload.index.video import HIDDEN, Video
+from vidload.index.video import HIDDEN, REFRESH, Video
 from vidload.transforms.geometry import Placement
 
 if TYPE_CHECKING:
@@ -37,7 +38,17 @@ def torchcodec_reason(video: Video) -> str | None:
         return f"it isn't checked on codec {video.codec}"
     if np.any(video.packet_flags & HIDDEN):
         return "it has packets that no frame comes out of, and frames are counted"
+    if np.any(video.packet_flags & REFRESH):
+        return "its frames become whole little by little after a keyframe, and torchcodec gives them before"
+    if video.codec == "av1" and _decord_was_first():
+        return "decord was loaded in this process before it, and its dav1d in place of FFmpeg's crashes the process"
     return None
+
+
+def _decord_was_first() -> bool:
+    """Whether decord's libraries, whose symbols it makes global, come before those of torchcodec's FFmpeg."""
+    names = list(sys.modules)
+    return "decord" in names and ("torchcodec" not in names or names.index("decord") < names.index("torchcodec"))
 
 
 def torchcodec_device_reason(video: Video) -> str | None:
@@ -69,8 +80,8 @@ class TorchcodecDecoder:
         self.reused = self.opened = 0
         self._open = _Opener("cpu", threads)
 
-    def decode(self, piece: Slice, placement: Placement, out: Frames) -> None:
-        """See `vidload.decode.protocol.Decoder.decode`."""
+    def decode(self, piece: Slice, placement: Placement, out: Frames, *, lenient: bool = False) -> None:
+        """See `vidload.decode.protocol.Decoder.decode`; it can't be told to be stricter or more lenient than it is."""
         coded = as_coded(piece.video, placement)
         x, y, width, height = coded.window
         for part, rows in split_runs(piece):

@@ -19,8 +19,8 @@ class Batch:
     """Clips that belong together; yours to keep.
 
     Attributes:
-        video: uint8[B, C, T, H, W], RGB. Its memory is B×T×H×W×C, torch's ``channels_last_3d``, which `.float()` and
-            convolutions keep.
+        video: uint8[B, C, T, H, W], or uint16 if the data set was told so, RGB. Its memory is B×T×H×W×C, torch's
+            ``channels_last_3d``, which `.float()` and convolutions keep.
         label: int64[B], class numbers, -1 where the index has none.
         pts: float64[B, T], presentation times in seconds.
         video_id: int64[B], rows of the index.
@@ -57,7 +57,9 @@ def make_batch(
     epoch: int,
     step: int,
 ) -> Batch:
-    """A batch of clips that lie in uint8[B, T, H, W, 3], or in planes, which it keeps."""
+    """A batch of clips that lie in uint8[B, T, H, W, 3], or [..., 6] for 16 bits, or in planes, which it keeps."""
+    if video.ndim == 5 and video.shape[-1] == 6:
+        video = video.view(torch.uint16)
     return Batch(
         video=video.permute(0, 4, 1, 2, 3) if video.ndim == 5 else video,
         label=torch.tensor([fact.label for fact in facts], dtype=torch.int64),

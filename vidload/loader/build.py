@@ -133,7 +133,7 @@ def _make_assembly(parts: Parts, in_processes: bool) -> tuple[Assembly, Callable
     if parts.pixel_transform is not None or parts.wire != "rgb":
         transform = pixels = ClipPixels(parts.pixel_transform, transform, parts.seed)
     if not on_device:
-        return ClipAssembly(dataset, parts.seed, parts.wire, pixels, parts.stats), transform
+        return ClipAssembly(dataset, parts.seed, dataset.wire(parts.wire), pixels, parts.stats), transform
 
     def make() -> DeviceDecoder:
         return DEVICE_DECODERS[dataset.decoder].make(str(torch_device))

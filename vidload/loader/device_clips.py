@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from typing import Any
@@ -22,6 +23,8 @@ from vidload.loader.span import Span
 from vidload.loader.stats import Stats
 
 __all__ = ["DeviceClipAssembly"]
+
+_logger = logging.getLogger("vidload")
 
 
 class DeviceClipAssembly:
@@ -63,6 +66,7 @@ class DeviceClipAssembly:
         self._device = device
         self._pixels = pixels
         self._stats = stats
+        self._told = False
         self._on_cpu: set[tuple[int, int, int]] = set()  # (epoch, step, row) of clips that the device failed on
         self.row_bytes = ROW_BYTES if packed else 0
 
@@ -98,9 +102,23 @@ class DeviceClipAssembly:
         facts = [fact for fact, _ in results]
         for fact in facts:
             self._stats.count_work(fact.times.work)
-        self._stats.count("fallbacks", sum(fact.fallback for fact in facts))
+        self._count_fallbacks(facts)
         batch = make_batch(video, facts, samples, repeated, epoch, step)
         return batch if self._pixels is None else self._pixels.prepare(batch, facts, samples)
+
+    def _count_fallbacks(self, facts: list[ClipFacts]) -> None:
+        replaced = [fact for fact in facts if fact.fallback is not None]
+        self._stats.count("fallbacks", len(replaced))
+        if replaced and not self._told:
+            self._told = True
+            path = self._dataset.index[replaced[0].video_id].path
+            _logger.warning(
+                "%s: decoder %s can't decode it on %s: %s; PyAV decodes such clips, counted in stats()['fallbacks']",
+                path,
+                self._dataset.decoder,
+                self._device,
+                replaced[0].fallback,
+            )
 
     def _decode(self, epoch: int, step: int, results: list[tuple[ClipFacts, Any]]) -> torch.Tensor:
         """uint8[B, T, H, W, 3] of all clips; those that came out right are kept in `results` where others didn't.

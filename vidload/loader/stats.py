@@ -23,7 +23,7 @@ COUNTS = ("batches", "samples", "errors", "replaced", "restarts", "fallbacks")
 """Batches made, samples in them, samples that couldn't be loaded, those replaced by others, workers that were replaced,
 clips that a CPU backend decoded in place of the device."""
 
-WORK = ("bytes", "packets", "wanted", "leading", "dropped", "reused", "opened")
+WORK = ("bytes", "packets", "wanted", "leading", "dropped", "reused", "opened", "concealed")
 """Of clips: see `vidload.decode.backends.DecodeWork`."""
 
 _BY_WORKERS = ("read", "decode", "convert", "sample", "collate")

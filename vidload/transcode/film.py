@@ -16,6 +16,7 @@ from av.video.frame import PictureType, VideoFrame
 
 from vidload.errors import ArgumentError, VidloadError
 from vidload.index.demux import demux_video
+from vidload.index.opening import open_container
 from vidload.index.video import Video
 from vidload.synthetic import kept_scheduling
 
@@ -119,7 +120,7 @@ def _note(source: Path, settings: Settings) -> dict[str, Any]:
 def _encode(video: Video, part: Path, settings: Settings, note: str) -> None:
     width, height = _size(video, settings.short_side)
     with (
-        av.open(video.path) as container,
+        open_container(video.path) as container,
         av.open(str(part), "w", format="mp4", options={"movflags": "+faststart+use_metadata_tags"}) as out,
     ):
         out.metadata["comment"] = note

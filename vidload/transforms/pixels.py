@@ -147,7 +147,7 @@ class DeviceTransform:
         """Transform a batch.
 
         Args:
-            video: uint8[B, 3, T, H, W], RGB, or planes, uint8[B, T, H * 3 // 2, W].
+            video: uint8[B, 3, T, H, W], RGB; or uint16, of 0 to 65535; or planes, uint8[B, T, H * 3 // 2, W].
             parameters: What `parameters` gives, on the video's device; for planes what
                 `vidload.transforms.colour.colour_parameters` gives, too.
 
@@ -158,10 +158,11 @@ class DeviceTransform:
             ArgumentError: If the video has another type or shape, or a parameter is missing.
         """
         planar = video.ndim == 4
-        if video.dtype != torch.uint8 or not (planar or (video.ndim == 5 and video.shape[1] == 3)):
+        whole = video.dtype in (torch.uint8, torch.uint16) and video.ndim == 5 and video.shape[1] == 3
+        if not whole and not (planar and video.dtype == torch.uint8):
             raise ArgumentError(
-                f"video of {video.dtype}{list(video.shape)}: give uint8[B, 3, T, H, W], or uint8[B, T, H * 3 // 2, W] "
-                "for planes"
+                f"video of {video.dtype}{list(video.shape)}: give uint8 or uint16[B, 3, T, H, W], or "
+                "uint8[B, T, H * 3 // 2, W] for planes"
             )
         wanted = [*(["flip"] if self.flip else []), *self._ranges, *(["matrix", "full_range"] if planar else [])]
         missing = [name for name in wanted if name not in parameters]
@@ -178,6 +179,8 @@ class DeviceTransform:
             )
         else:
             rgb = video.permute(0, 2, 3, 4, 1)
+            if rgb.dtype == torch.uint16:
+                rgb = rgb.to(torch.float32) / 257  # 0 to 255
             rgb = rgb if flip is None else torch.where(flip.view(-1, 1, 1, 1, 1), rgb.flip(3), rgb)
         if self.dtype == "uint8" and rgb.dtype == torch.uint8 and not self._ranges:
             return self._laid_out(rgb)

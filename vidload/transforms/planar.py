@@ -10,10 +10,11 @@ from vidload.errors import ArgumentError
 
 __all__ = ["MATRICES", "PlaneColour", "Wire", "check_wire", "clip_shape", "frame_bytes"]
 
-Wire = Literal["rgb", "yuv420"]
-"""How a clip's pixels lie in memory: RGB, uint8[T, H, W, 3]; or YUV 4:2:0, uint8[T, H * 3 // 2, W].
+Wire = Literal["rgb", "rgb48", "yuv420"]
+"""How a clip's pixels lie in memory, as bytes: RGB, uint8[T, H, W, 3]; RGB of two bytes a value in the machine's order,
+uint8[T, H, W, 6]; or YUV 4:2:0, uint8[T, H * 3 // 2, W].
 
-A frame of the latter is width * height bytes of Y, then a quarter as many of U, then as many of V, row after row.
+A frame of the last is width * height bytes of Y, then a quarter as many of U, then as many of V, row after row.
 """
 
 MATRICES: dict[str, tuple[float, float]] = {
@@ -69,7 +70,8 @@ def check_wire(wire: Any) -> None:
         ArgumentError: If it doesn't.
     """
     if wire not in get_args(Wire):
-        raise ArgumentError(f"wire={wire!r}: there are {', '.join(map(repr, get_args(Wire)))}")
+        # rgb48 is what a data set's dtype makes of rgb
+        raise ArgumentError(f"wire={wire!r}: there are 'rgb', 'yuv420'")
 
 
 def clip_shape(wire: Wire, frames: int, height: int, width: int) -> tuple[int, ...]:
@@ -79,8 +81,8 @@ def clip_shape(wire: Wire, frames: int, height: int, width: int) -> tuple[int, .
         ArgumentError: If there is no such form, or it needs even sides and one isn't.
     """
     check_wire(wire)
-    if wire == "rgb":
-        return frames, height, width, 3
+    if wire != "yuv420":
+        return frames, height, width, 3 if wire == "rgb" else 6
     if height % 2 or width % 2:
         raise ArgumentError(
             f"wire='yuv420' with clips {width} pixels wide and {height} high: both have to be even, colour has half "
