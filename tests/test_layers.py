@@ -23,6 +23,7 @@ BELOW = {
     "clips": {"errors", "index"},
     "dataset": {"errors", "index", "transforms", "decode", "clips"},
     "loader": {"errors", "index", "transforms", "decode", "clips", "dataset"},
+    "check": {"errors", "index", "transforms", "decode"},
     "transcode": {"errors", "synthetic", "index", "transforms", "decode", "clips"},
     "config": {"errors", "index", "transforms", "decode", "clips", "dataset", "loader"},
     "report": {"errors", "synthetic", "index", "transforms", "decode", "clips", "dataset", "loader"},

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from vidload import errors
 
 if TYPE_CHECKING:
+    from vidload.check.film import Finding
+    from vidload.check.films import FilmReport, check_films
     from vidload.clips.samplers import DenseClips, RandomClips, SparseFrames, UniformClips
     from vidload.config.load import from_config
     from vidload.dataset import Clip, ClipDataset
@@ -36,6 +38,8 @@ __all__ = [
     "DenseClips",
     "DeviceTransform",
     "Film",
+    "FilmReport",
+    "Finding",
     "Headroom",
     "RandomClips",
     "RandomResizedCrop",
@@ -47,6 +51,7 @@ __all__ = [
     "VideoLoader",
     "WorkerInfo",
     "build_index",
+    "check_films",
     "errors",
     "from_config",
     "get_worker_info",
@@ -55,6 +60,8 @@ __all__ = [
 ]
 
 _MODULES = {
+    "vidload.check.films": ("FilmReport", "check_films"),
+    "vidload.check.film": ("Finding",),
     "vidload.clips.samplers": ("DenseClips", "RandomClips", "SparseFrames", "UniformClips"),
     "vidload.config.load": ("from_config",),
     "vidload.dataset": ("Clip", "ClipDataset"),

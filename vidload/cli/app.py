@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import vidload
-from vidload.cli import config, doctor, index, inspect, run, top, transcode
+from vidload.cli import check, config, doctor, index, inspect, run, top, transcode
 from vidload.errors import VidloadError
 
 __all__ = ["app", "main"]
@@ -22,6 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command("check")(check.command)
 app.command("doctor")(doctor.command)
 app.command("index")(index.command)
 app.command("inspect")(inspect.command)

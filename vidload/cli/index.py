@@ -33,6 +33,16 @@ def command(
         bool, typer.Option("--update", help="Read only files that are new or changed since the index was built.")
     ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Write nothing if any file can't be read.")] = False,
+    stream: Annotated[
+        int | None,
+        typer.Option(min=0, help="Number of the stream to take; the best one by default.", show_default=False),
+    ] = None,
+    checksums: Annotated[
+        bool, typer.Option("--checksums", help="Keep packets' checksums, so that loading notices changed bytes.")
+    ] = False,
+    file_timeout: Annotated[
+        float, typer.Option(min=0.001, help="Seconds a file may take before it counts as one that can't be read.")
+    ] = 600.0,
     workers: Annotated[
         int | None, typer.Option(min=0, help="Processes that read files; one per core by default.", show_default=False)
     ] = None,
@@ -51,6 +61,9 @@ def command(
         label_from="folder" if labels_from_folder else "none",
         update=update,
         strict=strict,
+        stream=stream,
+        checksums=checksums,
+        file_timeout=file_timeout,
         num_workers=workers,
         progress=True,
     )
