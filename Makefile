@@ -6,7 +6,7 @@ VIDEOS ?=
 DEMO_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format typecheck docs bench bench-peers gpu-check docker docker-cpu docker-verify clean
+.PHONY: help install demo test fuzz lint format typecheck docs bench bench-peers gpu-check docker docker-cpu docker-verify clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -25,6 +25,9 @@ demo: $(VENV)/.installed ## Train on long films with vidload and with DataLoader
 
 test: $(VENV)/.installed ## Run all tests
 	$(BIN)/python -m pytest
+
+fuzz: $(VENV)/.installed ## Read 10,000 films with random edits: frames or errors, nothing else; FUZZ_ARGS="--inputs N"
+	$(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
 
 lint: $(VENV)/.installed ## Check style and format
 	$(BIN)/ruff check .
