@@ -11,7 +11,7 @@ import pytest
 
 from tests.films import FilmFolder
 from vidload.errors import UnreadableVideoError
-from vidload.index import opening, packets
+from vidload.index import header, opening, packets
 from vidload.index.demux import demux_video
 from vidload.index.opening import open_container
 
@@ -78,6 +78,14 @@ def test_addresses_are_names_of_files() -> None:
 def test_a_film_of_too_many_packets_is_refused(film_file: FilmFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packets, "MAX_PACKETS", 59)
     with pytest.raises(UnreadableVideoError, match=r"hevc\.mp4: has more than 59 packets; cut it into several files"):
+        demux_video(film_file("hevc"))
+
+
+def test_a_configuration_that_fills_the_index_is_refused(
+    film_file: FilmFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(header, "MAX_HEADER", 100)
+    with pytest.raises(UnreadableVideoError, match=r"hevc\.mp4: its codec's configuration is larger than 100 bytes"):
         demux_video(film_file("hevc"))
 
 

@@ -16,7 +16,10 @@ from av.video.stream import VideoStream
 
 from vidload.errors import UnreadableVideoError
 
-__all__ = ["make_header", "open_header"]
+__all__ = ["MAX_HEADER", "make_header", "open_header"]
+
+MAX_HEADER = 1 << 24
+"""Bytes that the header of a stream may take in an index: a film's configuration is a few hundred as a rule."""
 
 # mp4 first, as all that reads slices reads it. Byte streams stay byte streams only in NUT.
 _FORMATS = ("mp4", "mov", "matroska", "nut")
@@ -48,13 +51,15 @@ def make_header(path: str, stream: VideoStream) -> bytes:
         stream: The stream.
 
     Raises:
-        UnreadableVideoError: If no container does.
+        UnreadableVideoError: If no container does, or it takes more than `MAX_HEADER`.
     """
     wanted = stream.codec_context
     for name in _FORMATS:
         header = _write(stream, name)
         if not header:
             continue
+        if len(header) > MAX_HEADER:
+            raise UnreadableVideoError(f"{path}: its codec's configuration is larger than {MAX_HEADER:,} bytes")
         with open_header(header) as container:
             kept = container.streams.video[0].codec_context
             if (kept.codec.canonical_name, kept.extradata or b"", kept.width, kept.height) == (

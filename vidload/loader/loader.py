@@ -286,7 +286,8 @@ class VideoLoader:
               were ``replaced``, ``restarts`` of workers there were, and ``fallbacks``: clips that a CPU backend decoded
               where the device couldn't;
             - of clips: ``bytes`` and ``packets`` read, frames ``wanted``, packets ``leading`` (decoded before the first
-              wanted frame) and ``dropped`` (left out between others), codecs ``opened`` and ``reused``;
+              wanted frame) and ``dropped`` (left out between others), codecs ``opened`` and ``reused``, and clips that
+              are damaged and were ``concealed`` (with ``concealed="allow"``);
             - ``first_batch``, seconds that it was waited for; ``starved``, the share of the consumer's time after that
               in which it waited; ``backpressure``, the share of the workers' time in which they had nothing to do;
             - ``stages``: for each kind of `Span` its ``count`` and, in seconds, ``total``, ``p50``, ``p95``, ``p99``
