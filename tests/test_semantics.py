@@ -104,6 +104,19 @@ class TestSampleAspect:
             middle = film.frames([0], size=128)[0]
             assert np.abs(middle.astype(int) - frame[:, 192:320]).mean() < 2
 
+    @pytest.mark.parametrize("suffix", [".mp4", ".mov"])
+    def test_the_container_may_state_it_alone(self, suffix: str, tmp_path: Path) -> None:
+        path = tmp_path / f"x{suffix}"
+        with av.open(str(FOLDER / "cfr_h264.mp4")) as film, av.open(str(path), "w") as copy:
+            stream = film.streams.video[0]
+            out = copy.add_stream_from_template(stream, opaque=True)
+            out.sample_aspect_ratio = Fraction(3, 2)
+            for packet in film.demux(stream):
+                if packet.size:
+                    packet.stream = out
+                    copy.mux(packet)
+        assert demux_video(path).sample_aspect_ratio == Fraction(3, 2)
+
     def test_a_data_set_does_so_for_any_size(self, index: Index) -> None:
         videos = index("sar.mp4")
         clips = vidload.RandomClips(num_frames=2, stride=1)

@@ -92,7 +92,8 @@ def demux_video(path: str | os.PathLike[str], *, stream: int | None = None, chec
             height=first.height,
             rotation=first.rotation.degrees,
             mirrored=first.rotation.mirrored,
-            sample_aspect_ratio=Fraction(context.sample_aspect_ratio or 1),
+            # The container's, else the coded stream's, as av_guess_sample_aspect_ratio has it.
+            sample_aspect_ratio=Fraction(chosen.sample_aspect_ratio or 1),
             color_range=int(context.color_range),
             color_space=int(context.colorspace),
             color_primaries=int(context.color_primaries),
