@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -140,3 +142,23 @@ def test_what_cuda_takes_is_known_beforehand(film: Any, film_file: FilmFolder) -
     reason = torchcodec_device_reason(demux_video(film_file(film)))
     takes = film.codec == "h264" and film.height >= 48
     assert (reason is None) == takes, reason  # the others are too small here, or of a codec that wasn't checked
+
+
+@NEEDS_TORCHCODEC
+def test_av1_is_refused_where_decord_was_loaded_first(film_file: FilmFolder) -> None:
+    """Its libraries' symbols are global, and FFmpeg's AV1 decoder then calls another dav1d: the process crashes."""
+    code = (
+        "import sys, decord\n"
+        "from vidload.decode.film import open_video\n"
+        "from vidload.errors import DecodeError\n"
+        "try:\n"
+        "    open_video(sys.argv[1], 'torchcodec').frames([1])\n"
+        "except DecodeError as error:\n"
+        "    print(error)\n"
+        "print(len(open_video(sys.argv[2], 'torchcodec').frames([1])))\n"
+    )
+    command = [sys.executable, "-c", code, str(film_file("av1")), str(film_file("hevc"))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "torchcodec can't be used: decord was loaded in this process before it" in done.stdout
+    assert done.stdout.splitlines()[-1] == "1"

@@ -34,14 +34,18 @@ _CUDA_FORMATS = frozenset({"yuv420p", "yuvj420p"})
 
 def torchcodec_reason(video: Video) -> str | None:
     """Why torchcodec isn't to be used for a film on the CPU, or None if it may be."""
+    if video.codec == "av1" and _decord_was_first():
+        return "decord was loaded in this process before it, and its dav1d in place of FFmpeg's crashes the process"
+    return _film_reason(video)
+
+
+def _film_reason(video: Video) -> str | None:
     if video.codec not in _CODECS:
         return f"it isn't checked on codec {video.codec}"
     if np.any(video.packet_flags & HIDDEN):
         return "it has packets that no frame comes out of, and frames are counted"
     if np.any(video.packet_flags & REFRESH):
         return "its frames become whole little by little after a keyframe, and torchcodec gives them before"
-    if video.codec == "av1" and _decord_was_first():
-        return "decord was loaded in this process before it, and its dav1d in place of FFmpeg's crashes the process"
     return None
 
 
@@ -60,7 +64,7 @@ def torchcodec_device_reason(video: Video) -> str | None:
         return f"it isn't checked on pixel format {video.pix_fmt} there"
     if min(video.width, video.height) < least:
         return f"NVDEC takes no {video.codec} of {video.width}×{video.height} pixels"
-    return torchcodec_reason(video)
+    return _film_reason(video)
 
 
 class TorchcodecDecoder:
