@@ -15,7 +15,7 @@ from vidload.decode.pyav import PyAVDecoder
 from vidload.decode.source import read_slice
 from vidload.decode.torchcodec import TorchcodecDecoder, torchcodec_reason
 from vidload.errors import ArgumentError, DecodeError
-from vidload.index.video import HIDDEN, REFRESH, IntArray, Video
+from vidload.index.video import REFRESH, IntArray, Video
 from vidload.transforms.geometry import Placement
 from vidload.transforms.planar import PlaneColour, Wire, check_wire, clip_shape
 
@@ -118,7 +118,7 @@ def decord_reason(video: Video) -> str | None:
     """Why decord isn't to be used for a film, or None if it may be."""
     if video.codec not in _DECORD_CODECS:
         return f"it isn't checked on codec {video.codec}"
-    if np.any(video.packet_flags & HIDDEN):
+    if video.has_hidden:
         return "it has packets that no frame comes out of, and decord counts packets"
     if np.any(video.packet_flags & REFRESH):
         return "its frames become whole little by little after a keyframe, and decord gives them before"

@@ -21,7 +21,7 @@ from vidload.decode.protocol import Slice
 from vidload.decode.repeats import count_pictures, shows_again
 from vidload.decode.sizes import picture_sizes
 from vidload.errors import ArgumentError, DecodeError
-from vidload.index.video import HIDDEN, REFRESH, Video
+from vidload.index.video import REFRESH, Video
 from vidload.transforms.planar import MATRICES
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def dali_video_reason(device_type: str, video: Video) -> str | None:
     reason = dali_reason(device_type, video.codec, video.pix_fmt, video.width, video.height)
     if reason is not None:
         return reason
-    if np.any(video.packet_flags & HIDDEN):
+    if video.has_hidden:
         return "it has packets that no frame comes out of, and DALI counts packets"
     if np.any(video.packet_flags & REFRESH):
         return "its frames become whole little by little after a keyframe, and DALI gives them before"

@@ -37,10 +37,11 @@ _MAX_CONTEXTS = 8
 # Codecs whose decoders start afresh when flushed. MPEG-4's, for one, keeps the times of what it decoded before.
 _FLUSHABLE = frozenset({"av1", "h264", "hevc", "vp8", "vp9"})
 _MAX_GRAPHS = 8
-# An error that a decoder notices is one, not something to be painted over. Not for these: they mark frames that are
-# damaged, and to be strict they would refuse whole ones after a start that is no IDR picture.
+# An error that a decoder notices is one, not something to be painted over; hashes of pictures are compared. Not for
+# H.264: its decoder marks frames that are damaged, and to be strict it would refuse whole ones after a start that is no
+# IDR picture.
 _STRICT = {"err_detect": "crccheck+explode"}
-_MARK_DAMAGE = frozenset({"h264", "hevc"})
+_MARK_DAMAGE = frozenset({"h264"})
 _PIXELS = {"uint8": "rgb24", "uint16": "rgb48le"}
 
 

@@ -16,7 +16,7 @@ from vidload.decode.orient import as_coded, as_shown
 from vidload.decode.protocol import Frames, Slice, undecoded
 from vidload.decode.scale import crop_and_scale
 from vidload.errors import ArgumentError, DecodeError
-from vidload.index.video import HIDDEN, REFRESH, Video
+from vidload.index.video import REFRESH, Video
 from vidload.transforms.geometry import Placement
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def torchcodec_reason(video: Video) -> str | None:
 def _film_reason(video: Video) -> str | None:
     if video.codec not in _CODECS:
         return f"it isn't checked on codec {video.codec}"
-    if np.any(video.packet_flags & HIDDEN):
+    if video.has_hidden:
         return "it has packets that no frame comes out of, and frames are counted"
     if np.any(video.packet_flags & REFRESH):
         return "its frames become whole little by little after a keyframe, and torchcodec gives them before"

@@ -114,6 +114,11 @@ class Video:
         return len(self.frame_packets)
 
     @property
+    def has_hidden(self) -> bool:
+        """Whether packets that no frame comes out of lie where clips are decoded: after the first keyframe."""
+        return bool(np.any(self.packet_flags[int(np.argmax(self.packet_flags & KEY)) :] & HIDDEN))
+
+    @property
     def display_size(self) -> tuple[int, int]:
         """(width, height) in pixels as shown: after rotation, before any correction of the pixel aspect."""
         return (self.height, self.width) if self.rotation in (90, 270) else (self.width, self.height)
