@@ -86,7 +86,11 @@ def test_a_loader_goes_on_from_its_state(dali_films: dict[str, Path], tmp_path: 
 @needs_dali
 @KINDS
 def test_other_codecs_go_to_the_cpu_backend_clip_by_clip(
-    workers: dict[str, Any], dali_films: dict[str, Path], film_file: FilmFolder, tmp_path: Path
+    workers: dict[str, Any],
+    dali_films: dict[str, Path],
+    film_file: FilmFolder,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     films = index(tmp_path, dali_films["vp9"], film_file("h264_moving"))
     sampler = RandomClips(4, stride=2, clips_per_video=4)
@@ -97,6 +101,10 @@ def test_other_codecs_go_to_the_cpu_backend_clip_by_clip(
             mixed += len(set(batch.video_id.tolist())) == 2
         assert loader.stats()["fallbacks"] == 4
     assert mixed
+    told = [record.message for record in caplog.records if record.name == "vidload" and "dali" in record.message]
+    assert len(told) == 1
+    told_of = f"{film_file('h264_moving')}: decoder dali can't decode it on cpu: on the CPU DALI decodes"
+    assert told[0].startswith(told_of)
     strict = ClipDataset(films, sampler, (96, 160), "dali", fallback=False)
     with VideoLoader(strict, 4, shuffle=True, **workers) as loader, pytest.raises(DecodeError, match="h264"):
         list(loader)
