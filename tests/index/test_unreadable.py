@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 
 from tests.films import FilmFolder, remux
-from vidload.errors import NoVideoStreamError, UnreadableVideoError
+from tests.reading_cases import FOLDER
+from vidload.decode.film import open_video
+from vidload.errors import DecodeError, NoVideoStreamError, UnreadableVideoError
 from vidload.index.demux import demux_video
+from vidload.synthetic import read_number, write_film
 
 
 def write_audio(path: Path, codec: str) -> Path:
@@ -135,3 +138,27 @@ def test_a_path_is_a_file_and_never_an_address(tmp_path: Path) -> None:
     for name in ("http://127.0.0.1:9/film.mp4", "concat:a.mp4|b.mp4", "data:video/mp4;base64,AAAA"):
         with pytest.raises(UnreadableVideoError, match="No such file"):
             demux_video(name)
+
+
+def test_a_gif_without_its_end_is_refused(tmp_path: Path) -> None:
+    data = (FOLDER / "anim.gif").read_bytes()
+    for share in (0.4, 0.99):
+        (tmp_path / "x.gif").write_bytes(data[: int(len(data) * share)])
+        with pytest.raises(UnreadableVideoError, match=r"x\.gif: cut short"):
+            demux_video(tmp_path / "x.gif")
+
+
+@pytest.mark.parametrize("suffix", [".ivf", ".flv"])
+def test_a_last_packet_that_is_cut_short_is_an_error(suffix: str, tmp_path: Path) -> None:
+    """These containers don't say how long they are; libavformat marks what it could read of the last packet."""
+    codec = {".ivf": "libvpx-vp9", ".flv": "libx264"}[suffix]
+    path = write_film(tmp_path / f"x{suffix}", 40, codec=codec, moving=True)
+    video = demux_video(path)
+    end = int(video.packet_pos[20]) + int(video.packet_size[20]) // 2
+    path.write_bytes(path.read_bytes()[:end])
+    with open_video(path) as film:
+        assert len(film) == 21
+        last = int(np.flatnonzero(film.video.frame_packets == 20)[0])
+        with pytest.raises(DecodeError, match=rf"frame {last}: its packet is cut short"):
+            film.frames([last])
+        assert [read_number(frame) for frame in film.frames(range(16))] == list(range(16))

@@ -154,7 +154,7 @@ def _bad(video: Video, seen: _Seen) -> Iterator[Finding]:
     broken = np.flatnonzero(video.packet_flags & BROKEN).tolist()
     spoiled = [frame_of[packet] for packet in spoiled_by(video, video.frame_packets, broken)]
     if spoiled:
-        yield Finding("missing", True, f"packets are missing that frames refer to: {_list(spoiled)}")
+        yield Finding("missing", True, f"packets are cut short, or missing that frames refer to: {_list(spoiled)}")
     lost = [packet for packet in frame_of if packet not in seen.frames]
     spoiled = [frame_of[packet] for packet in spoiled_by(video, video.frame_packets, [*seen.damaged, *lost])]
     if spoiled:

@@ -83,7 +83,9 @@ def _check_references(video: Video, frames: Sequence[int] | IntArray, plan: Slic
     spoiled = spoiled_by(video, plan.wanted, broken)
     if spoiled:
         piece = Slice(video, np.asarray(frames, dtype=np.int64), plan, ())
-        raise undecoded(piece, "any", spoiled, "a packet that it may refer to is missing from the film")
+        raise undecoded(
+            piece, "any", spoiled, "its packet is cut short, or one it may refer to is missing from the film"
+        )
 
 
 def _check_sums(piece: Slice) -> None:

@@ -149,6 +149,10 @@ def _refuse_truncated(path: str, container: InputContainer, stream: VideoStream,
         with open(path, "rb") as file:
             head = file.read(8)
         end = int.from_bytes(head[4:8], "little") + 8 if head[:4] == b"RIFF" else 0
+    elif container.format.name == "gif":
+        with open(path, "rb") as file:
+            file.seek(-1, os.SEEK_END)
+            end = file_size + (file.read(1) != b";")  # its trailer
     if end > file_size:
         raise UnreadableVideoError(
             f"{path}: cut short: its header places data up to byte {end}, but the file ends at byte {file_size}; "

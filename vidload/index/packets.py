@@ -103,7 +103,7 @@ def read_packets(path: str, container: InputContainer, stream: VideoStream, *, c
     pictures: list[Picture | None] | None = [] if codec == "h264" else None
     read_picture = picture_reader(extradata)
     payloads: list[int] = []  # where packets' bytes begin in the file, as long as that is known
-    stated, exact = True, True
+    stated, exact, cut_short = True, True, False
     with open(path, "rb", buffering=0) as file:
         for packet in container.demux(stream):
             size = packet.size
@@ -117,6 +117,7 @@ def read_packets(path: str, container: InputContainer, stream: VideoStream, *, c
             flags = KEY if packet.is_keyframe else 0
             if packet.is_discard:
                 flags |= DISCARD
+            cut_short = packet.is_corrupt
             layer = -1
             if role is not None:
                 found = role(data)
@@ -142,6 +143,8 @@ def read_packets(path: str, container: InputContainer, stream: VideoStream, *, c
             elif flags & KEY and refers_to_none(codec, extradata, data) is False:
                 flags &= ~KEY
             rows.append((pts, dts, pos, size, flags | (layer + 1) << 8, packet.duration or 0))
+    if rows and cut_short:  # the last one; within a transport stream, the flag may only say that files were joined
+        rows[-1] = (*rows[-1][:4], rows[-1][4] | BROKEN, rows[-1][5])
     if not rows:
         raise NoVideoStreamError(f"{path}: its video stream holds no packet")
     columns = [np.array(column) for column in zip(*rows, strict=True)]

@@ -23,7 +23,7 @@ DISPOSABLE = 4
 HIDDEN = 8
 """Packet flag: needed for decoding, but no frame comes out of it (an alternate reference frame of VP8, say)."""
 BROKEN = 16
-"""Packet flag: a packet that this one's frame may refer to is missing from the film."""
+"""Packet flag: it is cut short, or a packet that its frame may refer to is missing from the film."""
 REFRESH = 32
 """Packet flag, beside `KEY`: frames after it become whole little by little, as what they refer to is refreshed."""
 
