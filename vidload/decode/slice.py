@@ -108,11 +108,13 @@ def keyframes_of(video: Video, packets: IntArray) -> tuple[IntArray, IntArray]:
     """
     keys = np.flatnonzero(video.packet_flags & KEY)
     at = np.searchsorted(keys, packets, side="right") - 1
+    if not len(keys):
+        return keys, at
     # A leading picture is shown before its keyframe, and may refer to what comes before that in decode order.
     leading = (at > 0) & (video.packet_pts[packets] < video.packet_pts[keys[at]])
     at = np.where(leading, at - 1, at)
     # From one of these, pictures are whole only at the next.
-    refreshed = (at > 0) & (video.packet_flags[keys[at]] & REFRESH != 0) if len(keys) else np.zeros(len(at), bool)
+    refreshed = (at > 0) & (video.packet_flags[keys[at]] & REFRESH != 0)
     return keys, np.where(refreshed, at - 1, at)
 
 
@@ -131,7 +133,7 @@ def spoiled_by(video: Video, wanted: IntArray, damaged: Sequence[int]) -> list[i
         return []
     packets = np.unique(wanted)
     keys, at = keyframes_of(video, packets)
-    first_needed = keys[np.maximum(at, 0)]
+    first_needed = keys[np.maximum(at, 0)] if len(keys) else packets
     spoiled = np.isin(packets, damaged)
     for packet in damaged:
         if not video.packet_flags[packet] & DISPOSABLE:
