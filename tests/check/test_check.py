@@ -87,6 +87,12 @@ def test_damage_is_found(name: str, film_file: FilmFolder, tmp_path: Path) -> No
     assert "corrupt" in {finding.kind for finding in check_film(video)}
 
 
+def test_a_film_without_keyframes_is_bad() -> None:
+    (report,) = check_films([FOLDER.parent / "fuzz/found/no_keyframe.mp4"], num_workers=1)
+    assert report.bad
+    assert "without a keyframe before them: frame 0" in [finding.message for finding in report.findings]
+
+
 def test_changed_and_stale_films_are_bad(film_file: FilmFolder, tmp_path: Path) -> None:
     paths = [Path(shutil.copy(film_file(name), tmp_path)) for name in ("hevc", "h264_bframes", "vp9")]
     with build_index(paths, tmp_path / "i", checksums=True, num_workers=0) as index:

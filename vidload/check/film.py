@@ -17,7 +17,7 @@ from vidload.decode.protocol import make_packet
 from vidload.decode.pyav import open_context
 from vidload.decode.slice import keyframes_of, spoiled_by
 from vidload.errors import UnreadableVideoError
-from vidload.index.opening import open_container
+from vidload.index.opening import demuxed, open_container
 from vidload.index.video import BROKEN, DISCARD, HIDDEN, KEY, Video
 
 __all__ = ["Finding", "check_film"]
@@ -136,7 +136,7 @@ def _packets(video: Video, seen: _Seen) -> Iterator[tuple[int, bytes]]:
         if stream.duration and stream.time_base:
             seen.stated_seconds = float(stream.duration * stream.time_base)
         number = 0
-        for packet in container.demux(stream):
+        for packet in demuxed(video.path, container, stream):
             if packet.size == 0:
                 continue
             if number == len(video.packet_pts):
@@ -155,6 +155,10 @@ def _bad(video: Video, seen: _Seen) -> Iterator[Finding]:
     spoiled = [frame_of[packet] for packet in spoiled_by(video, video.frame_packets, broken)]
     if spoiled:
         yield Finding("missing", True, f"packets are cut short, or missing that frames refer to: {_list(spoiled)}")
+    _, at = keyframes_of(video, video.frame_packets)
+    first = np.flatnonzero(at < 0).tolist()
+    if first:
+        yield Finding("corrupt", True, f"without a keyframe before them: {_list(first)}")
     lost = [packet for packet in frame_of if packet not in seen.frames]
     spoiled = [frame_of[packet] for packet in spoiled_by(video, video.frame_packets, [*seen.damaged, *lost])]
     if spoiled:

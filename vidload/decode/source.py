@@ -14,7 +14,7 @@ from av.error import FFmpegError
 from vidload.decode.protocol import Slice, undecoded
 from vidload.decode.slice import SlicePlan, plan_slice, spoiled_by
 from vidload.errors import StaleIndexError, UnreadableVideoError
-from vidload.index.opening import open_container
+from vidload.index.opening import demuxed, open_container
 from vidload.index.video import BROKEN, IntArray, Video
 
 __all__ = ["read_slice"]
@@ -169,7 +169,7 @@ def _collect(video: Video, container: InputContainer, run: IntArray, number: int
     last = int(run[-1])
     found: list[bytes] = []
     stream = next(stream for stream in container.streams.video if stream.index == video.stream_index)
-    for packet in container.demux(stream):
+    for packet in demuxed(video.path, container, stream):
         if packet.size == 0:
             continue
         pos = packet.pos if packet.pos is not None else -1

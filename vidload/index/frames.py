@@ -13,7 +13,7 @@ from av.video.frame import PictureType, VideoFrame
 from av.video.stream import VideoStream
 
 from vidload.errors import NoVideoStreamError, UnreadableVideoError
-from vidload.index.opening import limited_context, open_container
+from vidload.index.opening import demuxed, limited_context, open_container
 from vidload.index.video import IntArray
 
 __all__ = ["FirstFrame", "Rotation", "first_frame", "frames_that_come_out"]
@@ -55,7 +55,7 @@ def first_frame(path: str, container: InputContainer, stream: VideoStream) -> Fi
     """
     context = limited_context(stream)
     last_error: FFmpegError | None = None
-    for packet in container.demux(stream):
+    for packet in demuxed(path, container, stream):
         try:
             frames = context.decode(packet)
         except FFmpegError as error:
@@ -118,7 +118,7 @@ def frames_that_come_out(path: str, stream: VideoStream, num_packets: int, first
         video = next(candidate for candidate in container.streams.video if candidate.index == stream.index)
         context = limited_context(video)
         number = 0
-        for packet in container.demux(video):
+        for packet in demuxed(path, container, video):
             if packet.size == 0:
                 continue
             packet.pts = packet.dts = number  # a frame's pts then is the number of its packet

@@ -14,12 +14,13 @@ from contextlib import contextmanager
 import av
 from av.container import InputContainer
 from av.error import FFmpegError
+from av.packet import Packet
 from av.video.codeccontext import VideoCodecContext
 from av.video.stream import VideoStream
 
 from vidload.errors import UnreadableVideoError
 
-__all__ = ["MAX_CODED_PIXELS", "limited_context", "open_container"]
+__all__ = ["MAX_CODED_PIXELS", "demuxed", "limited_context", "open_container"]
 
 MAX_CODED_PIXELS = 16384 * 16384
 """Largest picture for which libavcodec takes memory while a film is indexed, in pixels: its option ``max_pixels``."""
@@ -106,6 +107,20 @@ def limited_context(stream: VideoStream) -> VideoCodecContext:
     context = stream.codec_context
     context.options = {"max_pixels": str(MAX_CODED_PIXELS)}
     return context
+
+
+def demuxed(path: str, container: InputContainer, stream: VideoStream) -> Iterator[Packet[VideoStream]]:
+    """All packets of a stream, as libavformat finds them.
+
+    Raises:
+        UnreadableVideoError: If PyAV itself fails on what it finds, such as a stream that appears in mid-file.
+    """
+    try:
+        yield from container.demux(stream)
+    except (IndexError, ValueError, OverflowError, UnicodeError, AttributeError) as error:
+        if isinstance(error, FFmpegError):
+            raise
+        raise UnreadableVideoError(f"{path}: can't be read as a video: {type(error).__name__}: {error}") from error
 
 
 def _playlist(path: str) -> str | None:

@@ -16,6 +16,7 @@ from av.video.stream import VideoStream
 from vidload.errors import NoVideoStreamError, UnreadableVideoError
 from vidload.index.bitstream import gives_no_frame, packet_role, refers_to_none
 from vidload.index.h264 import Picture, picture_reader
+from vidload.index.opening import demuxed
 from vidload.index.video import BROKEN, DISCARD, DISPOSABLE, HIDDEN, KEY, REFRESH, IntArray
 
 __all__ = ["MAX_PACKETS", "NO_TIMESTAMP", "Packets", "read_packets"]
@@ -105,7 +106,7 @@ def read_packets(path: str, container: InputContainer, stream: VideoStream, *, c
     payloads: list[int] = []  # where packets' bytes begin in the file, as long as that is known
     stated, exact, cut_short = True, True, False
     with open(path, "rb", buffering=0) as file:
-        for packet in container.demux(stream):
+        for packet in demuxed(path, container, stream):
             size = packet.size
             if size == 0:
                 continue
