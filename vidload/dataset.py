@@ -40,30 +40,28 @@ from vidload.decode.source import read_slice
 from vidload.errors import ArgumentError, DecodeError, VideoTooShortError
 from vidload.index.reader import VideoIndex
 from vidload.transforms.geometry import Geometry, Placement, make_geometry
-from vidload.transforms.planar import PlaneColour, Wire, clip_shape
+from vidload.transforms.planar import DTYPES, PlaneColour, Wire, clip_shape
 
 if TYPE_CHECKING:
     import torch
 
     from vidload.index.video import Video
 
-__all__ = ["Clip", "ClipDataset", "ClipFacts", "ClipPlan", "check_dtype"]
+__all__ = ["Clip", "ClipDataset", "ClipFacts", "ClipPlan"]
 
 Uniform = Callable[[], float]
 
-_DTYPES: dict[str, Wire] = {"uint8": "rgb", "uint16": "rgb48"}
 
-
-def check_dtype(dtype: Any) -> str:
+def _check_dtype(dtype: Any) -> str:
     """Name of a type of values, given by name or as torch's or numpy's type.
 
     Raises:
         ArgumentError: If clips can't be of it.
     """
     name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype)).removeprefix("torch.")
-    if name not in _DTYPES:
+    if name not in DTYPES:
         raise ArgumentError(
-            f"dtype={dtype!r}: there are {', '.join(map(repr, _DTYPES))}; DeviceTransform makes floating point of them"
+            f"dtype={dtype!r}: there are {', '.join(map(repr, DTYPES))}; DeviceTransform makes floating point of them"
         )
     return name
 
@@ -205,7 +203,7 @@ class ClipDataset:
         self.deinterlace = deinterlace
         check_concealed(concealed)
         self.concealed: Concealed = concealed
-        self.dtype = check_dtype(dtype)
+        self.dtype = _check_dtype(dtype)
         if deinterlace:
             needs_pyav(decoder, "deinterlace=True")
         if self.dtype != "uint8":
@@ -266,7 +264,7 @@ class ClipDataset:
             ArgumentError: If that doesn't go with `dtype`.
         """
         if wanted == "rgb":
-            return _DTYPES[self.dtype]
+            return DTYPES[self.dtype]
         if wanted == "rgb48" or self.dtype != "uint8":
             raise ArgumentError(
                 f"wire={wanted!r} with ClipDataset(dtype={self.dtype!r}): planes are of 8 bits; 16 bits travel with "

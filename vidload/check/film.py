@@ -17,8 +17,9 @@ from vidload.decode.protocol import make_packet
 from vidload.decode.pyav import open_context
 from vidload.decode.slice import keyframes_of, spoiled_by
 from vidload.errors import UnreadableVideoError
-from vidload.index.opening import demuxed, open_container
-from vidload.index.video import BROKEN, DISCARD, HIDDEN, KEY, Video
+from vidload.index.opening import demuxed, open_container, video_stream
+from vidload.index.statistics import gop_lengths
+from vidload.index.video import BROKEN, DISCARD, HIDDEN, Video
 
 __all__ = ["Finding", "check_film"]
 
@@ -131,7 +132,7 @@ def _decode(video: Video) -> _Seen:
 def _packets(video: Video, seen: _Seen) -> Iterator[tuple[int, bytes]]:
     """(number, bytes) of all packets, and into `seen` what the header states."""
     with open_container(video.path) as container:
-        stream = next(stream for stream in container.streams.video if stream.index == video.stream_index)
+        stream = video_stream(container, video.stream_index)
         seen.stated_frames = stream.frames
         if stream.duration and stream.time_base:
             seen.stated_seconds = float(stream.duration * stream.time_base)
@@ -195,10 +196,10 @@ def _notes(video: Video, seen: _Seen) -> Iterator[Finding]:
             yield Finding("rate", False, f"variable rate: frames last {lengths.min():.4g} to {lengths.max():.4g} s")
     if len(np.unique(video.pts())) < video.num_frames:
         yield Finding("times", False, "several frames have the same time; by time only the last of them is found")
-    keys, _ = keyframes_of(video, np.zeros(1, np.int64))
-    longest = int(np.diff(keys, append=len(video.packet_flags)).max()) if len(keys) else len(video.packet_flags)
+    gops = gop_lengths(video)
+    longest = int(gops.max())
     if longest >= _LONG_GOP:
-        only = "one keyframe" if np.count_nonzero(video.packet_flags & KEY) <= 1 else "keyframes far apart"
+        only = "one keyframe" if len(gops) == 1 else "keyframes far apart"
         yield Finding("gop", False, f"{only}: up to {longest} packets are decoded for a clip; see vidload transcode")
     if video.color_space == _UNSTATED and video.height >= 720:
         yield Finding("colour", False, "states no colour matrix at HD size; BT.601 is taken, as FFmpeg does")

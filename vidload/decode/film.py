@@ -17,7 +17,7 @@ from vidload.errors import ArgumentError
 from vidload.index.demux import demux_video
 from vidload.index.video import IntArray, Video
 from vidload.transforms.geometry import Geometry, make_geometry
-from vidload.transforms.planar import Wire, clip_shape
+from vidload.transforms.planar import DTYPES, clip_shape
 
 __all__ = ["Film", "open_video"]
 
@@ -41,12 +41,11 @@ class Film:
     ) -> None:
         self.video = turned(video, apply_rotation)
         self._square_pixels = square_pixels
-        self._wire: Wire = "rgb"
-        if dtype == "uint16":
-            needs_pyav(decoder, "dtype='uint16'")
-            self._wire = "rgb48"
-        elif dtype != "uint8":
-            raise ArgumentError(f"dtype={dtype!r}: there are 'uint8' and 'uint16'")
+        if dtype not in DTYPES:
+            raise ArgumentError(f"dtype={dtype!r}: there are {' and '.join(map(repr, DTYPES))}")
+        if dtype != "uint8":
+            needs_pyav(decoder, f"dtype={dtype!r}")
+        self._wire = DTYPES[dtype]
         self._backends = Backends(decoder, deinterlace=deinterlace, concealed=concealed)
 
     def __len__(self) -> int:

@@ -74,7 +74,7 @@ class PyAVDecoder:
             for row in rows:
                 out[row] = picture
 
-        self.read(piece, write, lenient=lenient)
+        self._decode(piece, write, lenient=lenient)
 
     def decode_planes(self, piece: Slice, placement: Placement, out: Frames, *, lenient: bool = False) -> PlaneColour:
         """Like `decode`, to planar YUV 4:2:0.
@@ -92,20 +92,11 @@ class PyAVDecoder:
             DecodeError: As `decode`; or if a frame's colour matrix isn't known.
         """
         planes = PlanesWriter(piece, placement, out, self._graphs, deinterlace=self._deinterlace)
-        self.read(piece, planes.write, lenient=lenient)
+        self._decode(piece, planes.write, lenient=lenient)
         return planes.colour
 
-    def read(self, piece: Slice, write: Callable[[int, VideoFrame, list[int]], None], *, lenient: bool = False) -> None:
-        """Decode a slice without placing anything.
-
-        Args:
-            piece: The slice.
-            write: Is given each wanted frame once, as it comes: (packet, frame, rows).
-            lenient: As of `decode`.
-
-        Raises:
-            DecodeError: As `decode`; after all that could be decoded was given.
-        """
+    def _decode(self, piece: Slice, write: Callable[[int, VideoFrame, list[int]], None], *, lenient: bool) -> None:
+        """Decode a slice, and write each wanted frame: (packet, frame, rows)."""
         video = piece.video
         rows = piece.rows_of_packet()
         corrupt: list[int] = []

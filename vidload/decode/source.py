@@ -14,7 +14,7 @@ from av.error import FFmpegError
 from vidload.decode.protocol import Slice, undecoded
 from vidload.decode.slice import SlicePlan, plan_slice, spoiled_by
 from vidload.errors import StaleIndexError, UnreadableVideoError
-from vidload.index.opening import demuxed, open_container
+from vidload.index.opening import demuxed, open_container, video_stream
 from vidload.index.video import BROKEN, IntArray, Video
 
 __all__ = ["read_slice"]
@@ -147,7 +147,7 @@ def _from_offset(video: Video, container: InputContainer, run: IntArray) -> tupl
     first = int(run[0])
     if video.packet_pos[first] < 0:
         return None
-    stream = next(stream for stream in container.streams.video if stream.index == video.stream_index)
+    stream = video_stream(container, video.stream_index)
     try:
         container.seek(int(video.packet_pos[first]), stream=stream, unsupported_byte_offset=True)
     except FFmpegError:
@@ -168,7 +168,7 @@ def _collect(video: Video, container: InputContainer, run: IntArray, number: int
     wanted = set(run.tolist())
     last = int(run[-1])
     found: list[bytes] = []
-    stream = next(stream for stream in container.streams.video if stream.index == video.stream_index)
+    stream = video_stream(container, video.stream_index)
     for packet in demuxed(video.path, container, stream):
         if packet.size == 0:
             continue

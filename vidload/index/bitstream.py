@@ -38,6 +38,8 @@ class PacketRole(NamedTuple):
     resets: bool = False
 
 
+_AVCC_LENGTH_SIZE, _HVCC_LENGTH_SIZE = 4, 21  # the bytes of configuration records that state it
+
 _REFERENCE = PacketRole(0, True)
 _NO_REFERENCE = PacketRole(0, False)
 _RESET = PacketRole(0, True, True)
@@ -53,9 +55,9 @@ def packet_role(codec: str, extradata: bytes | None) -> Callable[[bytes], Packet
         extradata: The codec's configuration record; decides how NAL units are delimited.
     """
     if codec == "h264":
-        return _nal_role(_h264_unit, extradata, length_size_at=4)
+        return _nal_role(_h264_unit, extradata, length_size_at=_AVCC_LENGTH_SIZE)
     if codec == "hevc":
-        return _nal_role(_hevc_unit, extradata, length_size_at=21)
+        return _nal_role(_hevc_unit, extradata, length_size_at=_HVCC_LENGTH_SIZE)
     if codec == "mpeg4":  # vop_coding_type, the two bits after the VOP start code: 2 is B
         return lambda data: _picture_role(data, b"\x00\x00\x01\xb6", lambda at: data[at] >> 6 == 2)
     if codec in ("mpeg1video", "mpeg2video"):  # picture_coding_type, three bits after ten of temporal_reference: 3 is B
@@ -74,8 +76,7 @@ def refers_to_none(codec: str, extradata: bytes | None, data: bytes) -> bool | N
         data: The packet, at least one byte.
     """
     if codec == "hevc":
-        length_size = (extradata[21] & 3) + 1 if extradata and extradata[0] == 1 and len(extradata) > 21 else 0
-        kinds = [data[at] >> 1 & 63 for at in _units(data, length_size)]
+        kinds = [data[at] >> 1 & 63 for at in _units(data, _length_size(extradata, _HVCC_LENGTH_SIZE))]
         pictures = [kind for kind in kinds if kind <= 31]
         return all(16 <= kind <= 23 for kind in pictures) if pictures else None
     if codec == "mpeg4":
@@ -140,10 +141,7 @@ def _hevc_unit(data: bytes, at: int) -> PacketRole | None:
 def _nal_role(
     unit: Callable[[bytes, int], PacketRole | None], extradata: bytes | None, length_size_at: int
 ) -> Callable[[bytes], PacketRole]:
-    # A configuration record (avcC, hvcC) starts with its version, 1; anything else is a byte stream with start codes.
-    length_size = 0
-    if extradata and extradata[0] == 1 and len(extradata) > length_size_at:
-        length_size = (extradata[length_size_at] & 3) + 1
+    length_size = _length_size(extradata, length_size_at)
 
     def role(data: bytes) -> PacketRole:
         layer, reference, resets, slices = 0, False, False, 0
@@ -156,6 +154,14 @@ def _nal_role(
         return PacketRole(layer, reference or not slices, resets)
 
     return role
+
+
+def _length_size(extradata: bytes | None, at: int) -> int:
+    """Bytes of the length before each unit; 0 where units follow start codes."""
+    # A configuration record (avcC, hvcC) starts with its version, 1; anything else is a byte stream with start codes.
+    if extradata and extradata[0] == 1 and len(extradata) > at:
+        return (extradata[at] & 3) + 1
+    return 0
 
 
 def _units(data: bytes, length_size: int) -> Iterator[int]:

@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from vidload.errors import ArgumentError, StrictIndexError, UnreadableVideoError
-from vidload.index.format import FACTS, IndexFile, looks_like_index, numpy_view, write_index
+from vidload.index.format import FACTS, IndexFile, looks_like_index, write_index
 from vidload.index.pool import demux_all
 from vidload.index.processes import TIMEOUT
 from vidload.index.progress import show_progress
 from vidload.index.reader import VideoIndex
+from vidload.index.rows import offsets_of
 from vidload.index.sources import LabelFrom, resolve_sources
 from vidload.index.spool import RowSpool
 from vidload.index.worker import Request
@@ -195,7 +196,7 @@ class _Known:
         if self._file.choice != stream:
             return
         sizes, times = self._file.numbers("file_size"), self._file.numbers("mtime_ns")
-        summed = np.diff(numpy_view(self._file.batch["packet_crc32"].offsets)) > 0
+        summed = np.diff(offsets_of(self._file.batch["packet_crc32"])) > 0
         for wish in wanted:
             row = row_of.get(wish, -1)
             if row >= 0 and _identity(wish) == (sizes[row], times[row]) and bool(summed[row]) == checksums:

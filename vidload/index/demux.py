@@ -18,7 +18,7 @@ from vidload.errors import NoVideoStreamError, UnreadableVideoError
 from vidload.index.bitstream import TELL_KEYFRAMES
 from vidload.index.frames import first_frame, frames_that_come_out
 from vidload.index.header import make_header
-from vidload.index.opening import open_container
+from vidload.index.opening import open_container, video_stream
 from vidload.index.packets import Packets, read_packets
 from vidload.index.video import DISCARD, HIDDEN, KEY, Video
 
@@ -58,7 +58,7 @@ def demux_video(path: str | os.PathLike[str], *, stream: int | None = None, chec
         stream = chosen.index
         packets = read_packets(path, container, chosen, checksums=checksums)
     with open_container(path) as container:  # anew: what a decoder did must not depend on what was demuxed before
-        chosen = container.streams.video[_video_number(container, stream)]
+        chosen = video_stream(container, stream)
         first = first_frame(path, container, chosen)
         context = chosen.codec_context
         fps = float(chosen.average_rate or chosen.guessed_rate or 0)
@@ -122,7 +122,7 @@ def _choose_stream(path: str, container: InputContainer, wanted: int | None) -> 
             raise NoVideoStreamError(
                 f"{path}: stream {wanted} is no video stream; those are {[stream.index for stream in videos]}"
             )
-        return videos[_video_number(container, wanted)]
+        return video_stream(container, wanted)
     pictures = av.stream.Disposition.attached_pic
     films = [stream for stream in videos if not stream.disposition & pictures]
     if not films:
@@ -132,10 +132,6 @@ def _choose_stream(path: str, container: InputContainer, wanted: int | None) -> 
         if best is not None and stream.index == best.index:
             return stream
     return films[0]
-
-
-def _video_number(container: InputContainer, index: int) -> int:
-    return next(number for number, stream in enumerate(container.streams.video) if stream.index == index)
 
 
 def _refuse_truncated(path: str, container: InputContainer, stream: VideoStream, file_size: int) -> None:

@@ -273,7 +273,7 @@ class IndexFile:
         numbers = numpy_view(frames.values)[max(places[row], 0) : max(places[row + 1], 0)]
         whole = self._rows.sum(row) == self._sums[row] and len(numbers) == self.numbers("num_frames")[row]
         if not whole or (len(numbers) and not 0 <= numbers.min() <= numbers.max() < ends[row + 1] - ends[row]):
-            raise self._damaged(row)
+            raise self.damaged(f" at video {row}")
         self._checked[row] = True
 
     def text(self, name: str, row: int) -> bytes:
@@ -294,7 +294,7 @@ class IndexFile:
         try:
             return pa.RecordBatch.from_arrays([column.slice(row, 1) for column in self._facts], schema=FACTS)
         except pa.ArrowException:
-            raise self._damaged(row) from None
+            raise self.damaged(f" at video {row}") from None
 
     def validate(self) -> None:
         """Make sure of all rows and of the user's columns, which takes as long as reading them.
@@ -307,10 +307,10 @@ class IndexFile:
         try:
             self.batch.validate(full=True)
         except pa.ArrowException:
-            raise self._damaged(None) from None
+            raise self.damaged() from None
 
-    def _damaged(self, row: int | None) -> IndexFormatError:
-        where = "" if row is None else f" at video {row}"
+    def damaged(self, where: str = "") -> IndexFormatError:
+        """The error for a place in it that isn't as it was written."""
         return IndexFormatError(f"{self._path}: the index is damaged{where}; build it anew with `vidload index`")
 
     @property

@@ -13,7 +13,7 @@ from av.video.frame import PictureType, VideoFrame
 from av.video.stream import VideoStream
 
 from vidload.errors import NoVideoStreamError, UnreadableVideoError
-from vidload.index.opening import demuxed, limited_context, open_container
+from vidload.index.opening import demuxed, limited_context, open_container, video_stream
 from vidload.index.video import IntArray
 
 __all__ = ["FirstFrame", "Rotation", "first_frame", "frames_that_come_out"]
@@ -115,7 +115,7 @@ def frames_that_come_out(path: str, stream: VideoStream, num_packets: int, first
                 referring.append(frame.pts)
 
     with open_container(path) as container:
-        video = next(candidate for candidate in container.streams.video if candidate.index == stream.index)
+        video = video_stream(container, stream.index)
         context = limited_context(video)
         number = 0
         for packet in demuxed(path, container, video):

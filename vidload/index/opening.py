@@ -20,7 +20,7 @@ from av.video.stream import VideoStream
 
 from vidload.errors import UnreadableVideoError
 
-__all__ = ["MAX_CODED_PIXELS", "demuxed", "limited_context", "open_container"]
+__all__ = ["MAX_CODED_PIXELS", "demuxed", "limited_context", "open_container", "video_stream"]
 
 MAX_CODED_PIXELS = 16384 * 16384
 """Largest picture for which libavcodec takes memory while a film is indexed, in pixels: its option ``max_pixels``."""
@@ -107,6 +107,11 @@ def limited_context(stream: VideoStream) -> VideoCodecContext:
     context = stream.codec_context
     context.options = {"max_pixels": str(MAX_CODED_PIXELS)}
     return context
+
+
+def video_stream(container: InputContainer, index: int) -> VideoStream:
+    """The video stream of a number in the file, which is to be there."""
+    return next(stream for stream in container.streams.video if stream.index == index)
 
 
 def demuxed(path: str, container: InputContainer, stream: VideoStream) -> Iterator[Packet[VideoStream]]:

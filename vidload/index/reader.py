@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from vidload.errors import ArgumentError, IndexFormatError, StaleIndexError
+from vidload.errors import ArgumentError, StaleIndexError
 from vidload.index.arrays import numpy_view
 from vidload.index.format import EXTRA_PREFIX, PACKET_FIELDS, IndexFile
+from vidload.index.rows import offsets_of
 from vidload.index.video import Video
 
 __all__ = ["VideoIndex"]
@@ -55,10 +56,10 @@ class VideoIndex:
         self._numbers = {name: file.numbers(name) for name in (*_NUMBERS, *_FLAGS, *_OTHERS)}
         self._extra = {name: file.batch[EXTRA_PREFIX + name] for name in self._columns}
         packets = file.batch["packets"]
-        self._packet_bounds = numpy_view(packets.offsets)
+        self._packet_bounds = offsets_of(packets)
         self._packets = {f"packet_{name}": numpy_view(packets.values.field(k)) for k, name in enumerate(PACKET_FIELDS)}
         self._lists = {
-            name: (numpy_view(file.batch[name].offsets), numpy_view(file.batch[name].values))
+            name: (offsets_of(file.batch[name]), numpy_view(file.batch[name].values))
             for name in ("frame_packets", "packet_crc32")
         }
 
@@ -172,10 +173,7 @@ class VideoIndex:
         try:
             one.validate(full=True)
         except pa.ArrowException:
-            raise IndexFormatError(
-                f"{self._path}: the index is damaged at column {name!r} of video {row}; build it anew with "
-                "`vidload index`"
-            ) from None
+            raise self._open().damaged(f" at column {name!r} of video {row}") from None
         return one[0].as_py()
 
     def _fraction(self, name: str, row: int) -> Fraction:

@@ -11,11 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vidload.errors import IndexFormatError
 from vidload.index.format import IndexFile
 from vidload.index.video import DISPOSABLE, KEY, IntArray, Video
 
-__all__ = ["IndexTotals", "PacketStatistics", "index_totals", "packet_statistics"]
+__all__ = ["IndexTotals", "PacketStatistics", "gop_lengths", "index_totals", "packet_statistics"]
 
 _Key = TypeVar("_Key")
 
@@ -98,7 +97,7 @@ def index_totals(file: IndexFile) -> IndexTotals:
     try:
         file.batch["codec"].validate(full=True)
     except pa.ArrowException as error:
-        raise IndexFormatError(f"the index is damaged ({error}); build it anew with `vidload index`") from None
+        raise file.damaged(f" ({error})") from None
     codecs = {item["values"]: item["counts"] for item in pc.value_counts(file.batch["codec"]).to_pylist()}
     turned = np.isin(file.numbers("rotation"), (90, 270))
     width, height = file.numbers("width"), file.numbers("height")

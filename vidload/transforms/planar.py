@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from vidload.errors import ArgumentError
 
-__all__ = ["MATRICES", "PlaneColour", "Wire", "check_wire", "clip_shape", "frame_bytes"]
+__all__ = ["DTYPES", "MATRICES", "PlaneColour", "Wire", "check_wire", "clip_shape", "frame_bytes"]
 
 Wire = Literal["rgb", "rgb48", "yuv420"]
 """How a clip's pixels lie in memory, as bytes: RGB, uint8[T, H, W, 3]; RGB of two bytes a value in the machine's order,
@@ -16,6 +16,9 @@ uint8[T, H, W, 6]; or YUV 4:2:0, uint8[T, H * 3 // 2, W].
 
 A frame of the last is width * height bytes of Y, then a quarter as many of U, then as many of V, row after row.
 """
+
+DTYPES: dict[str, Wire] = {"uint8": "rgb", "uint16": "rgb48"}
+"""By the type of a clip's values, how RGB of it lies in memory."""
 
 MATRICES: dict[str, tuple[float, float]] = {
     "bt601": (0.299, 0.114),
