@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import torchcodec.decoders  # noqa: F401  before decord: see vidload.decode.torchcodec
-from side_by_side import report, track
+from side_by_side import report, track, write_table
 
 from vidload.check.film import check_film
 from vidload.decode.dali import DaliDecoder
@@ -45,7 +45,6 @@ CODECS = {
 }
 DALI_CODECS = ("VP8", "VP9", "MJPEG")
 WAYS = ("pyav", "decord", "torchcodec", "dali", "checksums", "vidload check")
-BEGIN, END = "<!-- flips: begin -->", "<!-- flips: end -->"
 DOCS = Path(__file__).parents[1] / "docs" / "video.md"
 
 Read = Callable[[Video, Sequence[int]], Any]
@@ -163,9 +162,7 @@ def main() -> None:
     results = {codec: measure(codec, args.films, args.out, draw) for codec in args.codecs}
     print(as_markdown(results))
     if args.docs:
-        page = DOCS.read_text()
-        begin, end = page.index(BEGIN) + len(BEGIN), page.index(END)
-        DOCS.write_text(f"{page[:begin]}\n{as_markdown(results)}\n{page[end:]}")
+        write_table(DOCS, "flips", as_markdown(results))
     report("byte_flips", {"films": args.films, "codecs": results}, args.json)
 
 

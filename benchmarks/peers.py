@@ -24,13 +24,12 @@ from contenders.floor import run_floor
 from contenders.loaders import CONTENDERS, applies
 from contenders.plan import Plan
 from rich.table import Table
-from side_by_side import CONSOLE, cpu_seconds, median, report, run_rounds
+from side_by_side import CONSOLE, cpu_seconds, median, read_table, report, run_rounds, write_table
 
 from vidload.synthetic import read_number
 
 FLOOR = "floor"
 OURS = "vidload-pyav"
-BEGIN, END = "<!-- peers: begin -->", "<!-- peers: end -->"
 DOCS = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
 
@@ -137,12 +136,9 @@ def as_markdown(workload: str, found: dict[str, Any]) -> str:
 
 def write_docs(results: dict[str, Any]) -> None:
     """Write the tables of these workloads; those of others stay."""
-    page = DOCS.read_text()
-    begin, end = page.index(BEGIN) + len(BEGIN), page.index(END)
-    sections = {part[0]: f"### {part.strip()}" for part in page[begin:end].split("### ")[1:]}
+    sections = {part[0]: f"### {part.strip()}" for part in read_table(DOCS, "peers").split("### ")[1:]}
     sections |= {workload: as_markdown(workload, found) for workload, found in results.items()}
-    text = "\n\n".join(sections[workload] for workload in sorted(sections))
-    DOCS.write_text(f"{page[:begin]}\n{text}\n{page[end:]}")
+    write_table(DOCS, "peers", "\n\n".join(sections[workload] for workload in sorted(sections)))
 
 
 def plot(results: dict[str, Any], folder: Path) -> None:

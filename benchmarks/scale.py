@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -25,13 +24,12 @@ import numpy as np
 import torch  # noqa: F401  a training script has it loaded
 from index_scale import measure, private_mb, write_made_up_index
 from rich.table import Table
-from side_by_side import CONSOLE, median, report, run_rounds
+from side_by_side import CONSOLE, median, report, run_rounds, write_table
 
 import vidload
 from vidload.index.demux import demux_video
 from vidload.synthetic import loop_film, write_film
 
-BEGIN, END = "<!-- scale: begin -->", "<!-- scale: end -->"
 DOCS = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
 SECTIONS: dict[str, tuple[list[int], str, str, float]] = {
@@ -187,8 +185,7 @@ def compare(args: argparse.Namespace) -> None:
         show(section, keys, found, words)
         report("scale", {"sections": results}, args.json)
     if args.docs:
-        page = DOCS.read_text()
-        DOCS.write_text(re.sub(f"{BEGIN}.*{END}", f"{BEGIN}\n{as_markdown(results)}{END}", page, flags=re.S))
+        write_table(DOCS, "scale", as_markdown(results))
     if args.plots:
         plot(results, args.out)
 

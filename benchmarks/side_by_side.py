@@ -58,6 +58,18 @@ def run_rounds(
         yield name, run_contender(script, name, contenders[name])
 
 
+def read_table(page: Path, name: str) -> str:
+    """What stands in a page between the marks of a benchmark's tables."""
+    return page.read_text().split(f"<!-- {name}: begin -->")[1].split(f"<!-- {name}: end -->")[0]
+
+
+def write_table(page: Path, name: str, text: str) -> None:
+    """Put other text there."""
+    before, old = page.read_text(), read_table(page, name)
+    begin = f"<!-- {name}: begin -->"
+    page.write_text(before.replace(f"{begin}{old}", f"{begin}\n{text.strip()}\n"))
+
+
 def median(runs: Iterable[Mapping[str, float]], key: str) -> float:
     """The median of one figure over the runs of a contender."""
     return statistics.median(run[key] for run in runs)
