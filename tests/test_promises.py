@@ -21,5 +21,5 @@ def test_each_promise_names_tests_that_exist(page: str, least: int) -> None:
             assert path.is_file(), f"{promise}: {file}"
             found += 1
             for name in re.findall(r"`(\w+)`", names):
-                assert re.search(rf"(def|class) {name}\b", path.read_text()), f"{promise}: {name} in {file}"
+                assert re.search(rf"def {name}\(|class {name}:", path.read_text()), f"{promise}: {name} in {file}"
         assert found, promise

@@ -248,15 +248,7 @@ def test_ctrl_c_ends_a_run_on_real_films(tmp_path: Path, film_file: FilmFolder) 
     path = tmp_path / "films.yaml"
     path.write_text("dataset: {index: films.index, size: 32}\nloader: {epochs: 100000, num_workers: 1}\n")
     running = subprocess.Popen(
-        # background jobs of a shell ignore it
-        [
-            sys.executable,
-            "-u",
-            "-c",
-            f"import signal; signal.signal(2, signal.default_int_handler); {MAIN}",
-            "run",
-            path,
-        ],
+        [sys.executable, "-u", "-c", f"{HEEDING}; {MAIN}", "run", path],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
